@@ -1,0 +1,3 @@
+module github.com/headrace-dev/headrace
+
+go 1.26

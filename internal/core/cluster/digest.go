@@ -1,0 +1,72 @@
+package cluster
+
+import "github.com/headrace-dev/headrace/internal/core/chance"
+
+// Digest hashes the state by names, not by ids: two clusters that differ only
+// in the order in which ids were given out have the same digest.
+func (v *View) Digest() uint64 {
+	sum := uint64(0)
+	for i := range v.Nodes.Len() {
+		n := v.Node(NodeID(i))
+		if n.Life != LifeOff {
+			sum += chance.Hash(1, n.Key, n.State, uint64(n.DrainUntil), n.Residents, uint64(n.FreeMilli), uint64(n.IdleDevices), uint64(len(n.Pods)))
+		}
+	}
+	for i := range v.Pods.Len() {
+		if p := v.Pod(PodID(i)); p.Phase != PhaseGone {
+			sum += v.podDigest(p)
+		}
+	}
+	for i := range v.Queues.Len() {
+		q := v.Queues.At(int32(i))
+		h := chance.Hash(3, q.Key, uint64(q.UsedMilli), uint64(q.History))
+		for d := range q.Used.Dims() {
+			h = chance.Fold(h, uint64(q.Used.At(d)))
+		}
+		sum += h
+	}
+	for i := range v.Domains.Len() {
+		d := v.Domains.At(int32(i))
+		sum += chance.Fold(d.Totals.digest(4), d.Key)
+	}
+	for i := range v.Classes.Len() {
+		c := v.Classes.At(int32(i))
+		sum += chance.Fold(c.Totals.digest(5), c.Key)
+	}
+	for i := range v.Intents.Len() {
+		if in := v.Intents.At(int32(i)); in.ID != 0 {
+			sum += chance.Hash(6, in.ID, uint64(in.Action), v.Pod(in.Pod).Key, uint64(in.Accepted), uint64(in.Deadline))
+		}
+	}
+	return chance.Mix(sum)
+}
+
+func (v *View) podDigest(p *Pod) uint64 {
+	h := chance.Hash(2, p.Key, uint64(p.Phase), uint64(p.Attempt), uint64(p.Arrived), uint64(p.Bound), uint64(p.Started))
+	if p.LastNode != None {
+		h = chance.Fold(h, v.Node(p.LastNode).Key)
+	}
+	return chance.Fold(h, v.PlacementDigest(&p.Placement))
+}
+
+// PlacementDigest hashes a placement by the node's name and the devices'
+// positions on it.
+func (v *View) PlacementDigest(place *Placement) uint64 {
+	if !place.Placed() {
+		return 0
+	}
+	n := v.Node(place.Node)
+	h := chance.Hash(7, n.Key, uint64(place.Identity))
+	for i := range place.Grants {
+		g := &place.Grants[i]
+		h = chance.Fold(h, uint64(g.Device-n.Spec.FirstDevice))
+		h = chance.Fold(h, uint64(g.Milli))
+		h = chance.Fold(h, uint64(g.Memory))
+		h = chance.Fold(h, chance.HashString(v.Symbols.Text(g.Profile)))
+	}
+	return h
+}
+
+func (t *Totals) digest(kind uint64) uint64 {
+	return chance.Hash(kind, uint64(t.Nodes), uint64(t.Devices), uint64(t.IdleDevices), uint64(t.FreeMilli), uint64(t.FreeCPU), uint64(t.FreeMemory))
+}

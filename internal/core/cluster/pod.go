@@ -1,0 +1,182 @@
+package cluster
+
+import (
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+)
+
+// DeviceRequest asks for Count devices, each whole, or a share, or a profile.
+type DeviceRequest struct {
+	Count  int32
+	Milli  quantity.MilliGPU // per device; WholeGPU means the device alone
+	Memory quantity.Bytes    // per device; 0 asks for none in particular
+	// Profile, when set, asks for partitions of that name instead of a share.
+	Profile Symbol
+	// Models lists the models allowed, sorted; empty allows any.
+	Models []Symbol
+	// MinMemory is the least memory the device must have in all.
+	MinMemory quantity.Bytes
+	// SameIsland requires all devices in one NVLink island.
+	SameIsland bool
+	// SameNUMA requires all devices on one NUMA node.
+	SameNUMA bool
+}
+
+// Whole says whether the request takes devices alone.
+func (r *DeviceRequest) Whole() bool { return r.Milli >= quantity.WholeGPU && r.Profile == 0 }
+
+// Operator compares a node's label with the values of a Requirement.
+type Operator uint8
+
+const (
+	OpIn Operator = iota
+	OpNotIn
+	OpExists
+	OpAbsent
+	OpGreater // the label, read as an integer, is greater than Number
+	OpLess
+)
+
+// Requirement is one condition on a node's labels.
+type Requirement struct {
+	Key    Symbol
+	Op     Operator
+	Values []Symbol
+	Number int64
+}
+
+// Toleration lets a pod onto nodes with a taint. Key 0 tolerates every key.
+type Toleration struct {
+	Key, Value Symbol
+	AnyValue   bool
+	AnyEffect  bool
+	Effect     TaintEffect
+}
+
+// Shape is what a pod asks for, apart from its name. Pods of equal shape get
+// equal answers, so shapes are interned.
+type Shape struct {
+	Key     uint64 // hash of the content
+	Need    Vector // effective request; DimPods is 1
+	Devices []DeviceRequest
+	// Selector holds alternatives: one whole list must be met. Empty: any node.
+	Selector    [][]Requirement
+	Tolerations []Toleration
+}
+
+// Milli returns the compute that the shape takes in all.
+func (s *Shape) Milli() quantity.MilliGPU {
+	var sum quantity.MilliGPU
+	for i := range s.Devices {
+		sum += quantity.MilliGPU(s.Devices[i].Count) * s.Devices[i].Milli
+	}
+	return sum
+}
+
+// DeviceCount returns how many devices the shape touches.
+func (s *Shape) DeviceCount() int32 {
+	var n int32
+	for i := range s.Devices {
+		n += s.Devices[i].Count
+	}
+	return n
+}
+
+// Grant is a part of one device given to a pod.
+type Grant struct {
+	Device  DeviceID
+	Milli   quantity.MilliGPU
+	Memory  quantity.Bytes
+	Profile Symbol
+}
+
+// Identity says how surely we know which devices a pod holds.
+type Identity uint8
+
+const (
+	// IdentityDecided: we picked the devices.
+	IdentityDecided Identity = iota
+	// IdentityPresumed: the kubelet picks; the grants stand for any of the model.
+	IdentityPresumed
+	// IdentityObserved: the kubelet picked, and told.
+	IdentityObserved
+)
+
+// Placement is where a pod is and what it holds there. The zero value would be
+// node 0, so an absent placement has Node None.
+type Placement struct {
+	Node     NodeID
+	Grants   []Grant
+	Identity Identity
+}
+
+// Nowhere is the placement of a pod that has none.
+func Nowhere() Placement { return Placement{Node: None} }
+
+// Placed says whether there is a place.
+func (p *Placement) Placed() bool { return p.Node != None }
+
+// Phase is where a pod stands.
+type Phase uint8
+
+// A pod goes down this list, and from terminating back to waiting when it was
+// evicted to be run again.
+//
+//	waiting ─▶ placing ─▶ bound ─▶ running ─▶ gone
+//	   ▲                              │
+//	   └──────── terminating ◀────────┘
+const (
+	PhaseGone        Phase = iota // the row is free
+	PhaseWaiting                  // wants a place
+	PhaseHeld                     // not to be decided yet (gated, backing off)
+	PhasePlacing                  // an intent to bind it is under way; charged
+	PhaseBound                    // bound, not started yet; charged
+	PhaseRunning                  // charged
+	PhaseTerminating              // told to go, still there; charged
+)
+
+var phaseNames = [...]string{"gone", "waiting", "held", "placing", "bound", "running", "terminating"} //const: names of the phases
+
+func (p Phase) String() string { return phaseNames[p] }
+
+// Charged says whether a pod in this phase holds its placement.
+func (p Phase) Charged() bool { return p >= PhasePlacing }
+
+// PodSpec is what does not change about a pod.
+type PodSpec struct {
+	Name  string
+	UID   string
+	Shape ShapeID
+	// Alternatives are shapes to fall back to, best first.
+	Alternatives []ShapeID
+	Kind         Symbol // runs of one kind resemble each other
+	Group        GroupID
+	Job          JobID
+	Service      ServiceID
+	Queue        QueueID
+	Rank         int32 // within its group; None without
+	Priority     int32
+	// SLATotal is the time from arrival within which the pod should have
+	// finished; 0 is no such promise.
+	SLATotal moment.Span
+	// Expected is the declared run time; 0 when not declared.
+	Expected  moment.Span
+	Protected bool // never evicted for others
+	Policy    Symbol
+}
+
+// Pod is one row of the pod table.
+type Pod struct {
+	Spec       *PodSpec
+	Key        uint64 // hash of the UID, for ties and digests
+	Generation uint32
+	Phase      Phase
+	Attempt    int32
+	Placement  Placement
+	LastNode   NodeID   // where it ran before; None without
+	Intent     IntentID // the intent under way for it; None without
+	Arrived    moment.Instant
+	Bound      moment.Instant // of this attempt
+	Started    moment.Instant // of this attempt
+	HeldUntil  moment.Instant // meaningful while held
+}

@@ -1,0 +1,123 @@
+package cluster
+
+import "math/bits"
+
+// View is the state of a cluster for reading. A Snapshot, a Txn and the world's
+// Ledger all show one.
+type View struct {
+	Nodes    Table[Node]
+	Devices  Table[Device]
+	Pods     Table[Pod]
+	Shapes   Table[Shape]
+	Groups   Table[Group]
+	Jobs     Table[Job]
+	Services Table[Service]
+	Queues   Table[Queue]
+	Domains  Table[Domain]
+	Classes  Table[Class]
+	Offers   Table[Offer]
+	Intents  Table[Intent]
+	Symbols  Symbols
+	// Extended names the dimensions from DimExtended on.
+	Extended []Symbol
+	Facts    *Facts
+	Beliefs  *Beliefs
+
+	// waiting is a bit set over pod ids: the pods in PhaseWaiting.
+	waiting Table[uint64]
+	// changes lists the nodes whose State changed, oldest first, from position
+	// changesBase on.
+	changes     []NodeID
+	changesBase uint64
+}
+
+// Facts are what only the rim can know, as bit sets. They never change in place.
+type Facts struct {
+	// Excluded holds, per shape, the nodes that a last check refused or that
+	// volumes and selectors outside the core rule out.
+	Excluded map[ShapeID][]uint64
+}
+
+// Excludes says whether a fact keeps the shape off the node.
+func (f *Facts) Excludes(shape ShapeID, node NodeID) bool {
+	if f == nil {
+		return false
+	}
+	set := f.Excluded[shape]
+	word := int(node) / 64
+	return word < len(set) && set[word]>>(uint(node)%64)&1 == 1
+}
+
+// Node returns a node for reading.
+func (v *View) Node(id NodeID) *Node { return v.Nodes.At(int32(id)) }
+
+// Pod returns a pod for reading.
+func (v *View) Pod(id PodID) *Pod { return v.Pods.At(int32(id)) }
+
+// Shape returns a shape for reading.
+func (v *View) Shape(id ShapeID) *Shape { return v.Shapes.At(int32(id)) }
+
+// Device returns a device for reading.
+func (v *View) Device(id DeviceID) *Device { return v.Devices.At(int32(id)) }
+
+// DeviceOf returns the i-th device of a node for reading.
+func (v *View) DeviceOf(n *Node, i int32) *Device { return v.Devices.At(int32(n.Spec.FirstDevice) + i) }
+
+// AppendWaiting adds the ids of all waiting pods to dst, in order of id.
+func (v *View) AppendWaiting(dst []PodID) []PodID {
+	for w := range v.waiting.Len() {
+		word := *v.waiting.At(int32(w))
+		for word != 0 {
+			dst = append(dst, PodID(w*64+bits.TrailingZeros64(word)))
+			word &= word - 1
+		}
+	}
+	return dst
+}
+
+// Position is the present end of the change log.
+func (v *View) Position() uint64 { return v.changesBase + uint64(len(v.changes)) }
+
+// ChangesSince returns the nodes that changed since a position, repeats
+// included; ok is false when the log no longer reaches back that far.
+func (v *View) ChangesSince(position uint64) (nodes []NodeID, ok bool) {
+	if position < v.changesBase || position > v.Position() {
+		return nil, false
+	}
+	return v.changes[position-v.changesBase:], true
+}
+
+// DimName returns the name of a dimension as users write it.
+func (v *View) DimName(d Dim) string {
+	if d < DimExtended {
+		return dimNames[d]
+	}
+	if i := int(d - DimExtended); i < len(v.Extended) {
+		return v.Symbols.Text(v.Extended[i])
+	}
+	return "resource"
+}
+
+var dimNames = [...]string{"cpu", "memory", "pods", "ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi"} //const: names as in Kubernetes
+
+// Snapshot is a View that never changes.
+type Snapshot struct{ View }
+
+// frozen returns a copy of the view without any right to write.
+func (v *View) frozen() View {
+	out := *v
+	out.Nodes = v.Nodes.frozen()
+	out.Devices = v.Devices.frozen()
+	out.Pods = v.Pods.frozen()
+	out.Shapes = v.Shapes.frozen()
+	out.Groups = v.Groups.frozen()
+	out.Jobs = v.Jobs.frozen()
+	out.Services = v.Services.frozen()
+	out.Queues = v.Queues.frozen()
+	out.Domains = v.Domains.frozen()
+	out.Classes = v.Classes.frozen()
+	out.Offers = v.Offers.frozen()
+	out.Intents = v.Intents.frozen()
+	out.waiting = v.waiting.frozen()
+	return out
+}

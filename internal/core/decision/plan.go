@@ -1,0 +1,166 @@
+package decision
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+)
+
+// Score is the value of a place with its parts, each 0 to ScoreOne. Cost is in
+// the policy's own scale and only compared within one policy.
+type Score struct {
+	Total    int64
+	Fit      int64
+	Urgency  int64
+	Affinity int64
+}
+
+// ScoreOne is the written scale of a score: one million is one.
+const ScoreOne = 1_000_000
+
+// Explanation says why a decision was made.
+type Explanation struct {
+	Score    Score
+	Feasible int32  // nodes that could have taken it; 0 when not counted
+	Policy   string // the policy that chose
+	Why      Reason // for decisions that come from a lack of room
+}
+
+// Decision is one step of a plan.
+type Decision struct {
+	ID       uint64 // hash of the cycle, the subject and the action
+	Action   cluster.Action
+	Pod      cluster.PodID
+	Subject  uint64 // the subject's key: its name, hashed
+	Row      cluster.Ref
+	Place    cluster.Placement
+	RelyOn   uint64 // State of the node in the snapshot
+	After    []uint64
+	Deadline moment.Instant
+	Because  Explanation
+}
+
+// Waiting is a pod that stays without a place, and what binds it.
+type Waiting struct {
+	Pod cluster.PodID
+	Why Reason
+}
+
+// Cycle is what comes with a call to think: when, why, with which seed and how
+// much effort.
+type Cycle struct {
+	Number uint64
+	Now    moment.Instant
+	Kind   CycleKind
+	Seed   int64
+	// Budget is the most hypotheses a search may try; 0 is the default.
+	Budget int64
+}
+
+// CycleKind is one of the two rhythms.
+type CycleKind uint8
+
+const (
+	CycleArrival CycleKind = iota // a batch of arrivals has come in
+	CycleReview                   // look again at what already runs
+)
+
+// Plan is the outcome of one cycle.
+type Plan struct {
+	Cycle     Cycle
+	Decisions []Decision
+	Waiting   []Waiting
+}
+
+// NewPlan turns the net difference of a transaction into decisions. Binds come
+// after all evictions from the same node.
+func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanation) Plan {
+	plan := Plan{Cycle: cycle}
+	changes := t.Changes()
+	leaving := make(map[cluster.NodeID][]uint64)
+	for _, c := range changes {
+		if !c.From.Placed() {
+			continue
+		}
+		d := newDecision(cycle, t, c.Pod, cluster.ActionEvict, c.From, explain)
+		leaving[c.From.Node] = append(leaving[c.From.Node], d.ID)
+		plan.Decisions = append(plan.Decisions, d)
+	}
+	for _, c := range changes {
+		if !c.To.Placed() {
+			continue
+		}
+		d := newDecision(cycle, t, c.Pod, cluster.ActionBind, c.To, explain)
+		d.After = leaving[c.To.Node]
+		plan.Decisions = append(plan.Decisions, d)
+	}
+	return plan
+}
+
+func newDecision(cycle Cycle, t *cluster.Txn, id cluster.PodID, action cluster.Action, place cluster.Placement, explain func(cluster.PodID) Explanation) Decision {
+	base := t.Base()
+	p := base.Pod(id)
+	return Decision{
+		ID:       chance.Hash(cycle.Number, p.Key, uint64(p.Attempt), uint64(action)),
+		Action:   action,
+		Pod:      id,
+		Subject:  p.Key,
+		Row:      cluster.Ref{ID: int32(id), Generation: p.Generation},
+		Place:    place,
+		RelyOn:   base.Node(place.Node).State,
+		Deadline: moment.Never,
+		Because:  explain(id),
+	}
+}
+
+// Digest hashes what the plan does and which pods wait for which constraint.
+// Names and positions count, dense ids do not.
+func (p *Plan) Digest(v *cluster.View) uint64 {
+	h := chance.Hash(p.Cycle.Number, uint64(p.Cycle.Now), uint64(p.Cycle.Kind))
+	for i := range p.Decisions {
+		d := &p.Decisions[i]
+		h = chance.Fold(h, d.ID)
+		h = chance.Fold(h, v.PlacementDigest(&d.Place))
+	}
+	waiting := uint64(0)
+	for i := range p.Waiting {
+		w := &p.Waiting[i]
+		waiting += chance.Hash(v.Pod(w.Pod).Key, uint64(w.Why.Code), uint64(w.Why.Need), uint64(w.Why.Have))
+	}
+	return chance.Fold(h, waiting)
+}
+
+// Line returns one decision as a scenario file prints it.
+func (d *Decision) Line(v *cluster.View) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %s", d.Action, v.Pod(d.Pod).Spec.Name)
+	if d.Place.Placed() {
+		b.WriteString(" on ")
+		b.WriteString(PlaceLine(v, &d.Place))
+	}
+	return b.String()
+}
+
+// PlaceLine returns a placement as "node gpu0 gpu1:460".
+func PlaceLine(v *cluster.View, place *cluster.Placement) string {
+	n := v.Node(place.Node)
+	var b strings.Builder
+	b.WriteString(n.Spec.Name)
+	for i := range place.Grants {
+		g := &place.Grants[i]
+		fmt.Fprintf(&b, " gpu%d", g.Device-n.Spec.FirstDevice)
+		switch {
+		case g.Profile != 0:
+			b.WriteString(":" + v.Symbols.Text(g.Profile))
+		case g.Milli < 1000:
+			fmt.Fprintf(&b, ":%d", g.Milli)
+		}
+	}
+	if len(place.Grants) > 0 && place.Identity == cluster.IdentityPresumed {
+		b.WriteString(" (card picked by the kubelet)")
+	}
+	return b.String()
+}

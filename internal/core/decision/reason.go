@@ -1,0 +1,146 @@
+package decision
+
+import (
+	"fmt"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+)
+
+// Code names the constraint that binds.
+type Code uint8
+
+// The constraints in the order in which they are looked at: the later the code,
+// the closer the pod came to fitting. Codes up to NodeCapacity depend on what a
+// node has when empty, the next group on what may be changed about it, the last
+// on how full it is.
+const (
+	Fits Code = iota
+	NoNodes
+	DeviceModel
+	DeviceMemorySize
+	DeviceKind  // no device can be divided as asked
+	DeviceCount // too few such devices on one node
+	DeviceLink  // no island or NUMA node large enough
+	NodeCapacity
+
+	DeviceAuthority
+	NodeExcluded
+	NodeSelector
+	NodeTaint
+	NodeLife
+
+	NodeRoom
+	DeviceRoom // a share: no device has as much left
+	DeviceMemoryRoom
+	DeviceProfileRoom
+	DeviceIdle // whole devices: too few are idle
+	DeviceLinkRoom
+	GaveUp // the search ran out of budget; it does not say "impossible"
+)
+
+// Future returns what has to happen before the answer of a code can change.
+func (c Code) Future() Future {
+	switch {
+	case c >= NodeRoom:
+		return AfterRoom
+	case c > NodeCapacity || c == NoNodes || c == Fits:
+		return AfterChange
+	}
+	return Never
+}
+
+// Future says what has to happen before the answer can change.
+type Future uint8
+
+const (
+	// AfterRoom: it fits this cluster, once enough has left.
+	AfterRoom Future = iota
+	// AfterChange: something has to be changed first (a node made ready, healed).
+	AfterChange
+	// Never: nothing in this cluster can hold it, even empty.
+	Never
+)
+
+var futureNames = [...]string{"waiting for room", "waiting for a change", "never in this cluster"} //const: names of the futures
+
+func (f Future) String() string { return futureNames[f] }
+
+// Reason is why something is not placed. The zero value means that it fits.
+type Reason struct {
+	Code Code
+	Dim  cluster.Dim // for NodeCapacity and NodeRoom
+	Need int64       // what is asked for, in the unit of the constraint
+	Have int64       // the most that any node considered can give
+	// Nodes is on how many of Of nodes this constraint was the last to bind.
+	Nodes, Of int32
+}
+
+// None says that nothing binds.
+func (r Reason) None() bool { return r.Code == Fits }
+
+// Describe returns the reason in one sentence, with names out of the view.
+func (r Reason) Describe(v *cluster.View) string {
+	text := r.constraint(v)
+	if r.Of > 0 {
+		text += fmt.Sprintf(" (%d of %d nodes)", r.Nodes, r.Of)
+	}
+	if r.Code != Fits {
+		text += "; " + r.Code.Future().String()
+	}
+	return text
+}
+
+func (r Reason) constraint(v *cluster.View) string {
+	switch r.Code {
+	case Fits:
+		return "fits"
+	case NoNodes:
+		return "the cluster has no nodes"
+	case NodeExcluded:
+		return "volumes or device selectors rule the nodes out"
+	case NodeSelector:
+		return "no node has the labels asked for"
+	case NodeTaint:
+		return "the nodes have taints that are not tolerated"
+	case DeviceAuthority:
+		return "the kubelet picks the card here: whole cards only"
+	case DeviceModel:
+		return "no device of an allowed model"
+	case DeviceMemorySize:
+		return fmt.Sprintf("needs devices of %v, the largest has %v", quantity.Bytes(r.Need), quantity.Bytes(r.Have))
+	case DeviceKind:
+		return "no device can be divided as asked"
+	case DeviceCount:
+		return fmt.Sprintf("needs %d devices on one node, the largest node has %d", r.Need, r.Have)
+	case DeviceLink:
+		return fmt.Sprintf("needs %d linked devices, the largest island or NUMA node has %d", r.Need, r.Have)
+	case NodeCapacity:
+		return fmt.Sprintf("needs %s of %s, the largest node has %s", amount(r.Dim, r.Need), v.DimName(r.Dim), amount(r.Dim, r.Have))
+	case NodeLife:
+		return "the nodes that fit are not ready"
+	case NodeRoom:
+		return fmt.Sprintf("needs %s of %s, the most free on one node is %s", amount(r.Dim, r.Need), v.DimName(r.Dim), amount(r.Dim, r.Have))
+	case DeviceRoom:
+		return fmt.Sprintf("needs %d milli-GPU on one device, the most free is %d", r.Need, r.Have)
+	case DeviceMemoryRoom:
+		return fmt.Sprintf("needs %v of device memory, the most free is %v", quantity.Bytes(r.Need), quantity.Bytes(r.Have))
+	case DeviceProfileRoom:
+		return "no device has room left for the partition"
+	case DeviceIdle:
+		return fmt.Sprintf("needs %d idle devices on one node, the most idle is %d", r.Need, r.Have)
+	case DeviceLinkRoom:
+		return fmt.Sprintf("needs %d idle linked devices, the most idle is %d", r.Need, r.Have)
+	}
+	return fmt.Sprintf("gave up after %d of %d hypotheses", r.Have, r.Need)
+}
+
+func amount(d cluster.Dim, n int64) string {
+	switch d {
+	case cluster.DimCPU:
+		return quantity.MilliCPU(n).String()
+	case cluster.DimMemory, cluster.DimEphemeral, cluster.DimHuge2Mi, cluster.DimHuge1Gi:
+		return quantity.Bytes(n).String()
+	}
+	return fmt.Sprint(n)
+}

@@ -1,0 +1,294 @@
+package fit
+
+import (
+	"slices"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+)
+
+// suits says whether the device is of a kind the request allows, whatever its
+// load and health.
+func suits(d *cluster.Device, r *cluster.DeviceRequest) bool {
+	if len(r.Models) > 0 && !slices.Contains(r.Models, d.Spec.Model) {
+		return false
+	}
+	if d.Spec.Memory > 0 && d.Spec.Memory < max(r.MinMemory, r.Memory) {
+		return false
+	}
+	switch {
+	case r.Profile != 0:
+		return profileOf(d.Spec, r.Profile) != nil
+	case !r.Whole():
+		return d.Spec.Sharing == cluster.SharingSlices
+	}
+	return true
+}
+
+func profileOf(spec *cluster.DeviceSpec, name cluster.Symbol) *cluster.Profile {
+	for i := range spec.Profiles {
+		if spec.Profiles[i].Name == name {
+			return &spec.Profiles[i]
+		}
+	}
+	return nil
+}
+
+// Takes says whether the device could give its part of the request now.
+func Takes(d *cluster.Device, r *cluster.DeviceRequest) bool {
+	if d.Health != cluster.Healthy || !suits(d, r) {
+		return false
+	}
+	switch {
+	case r.Profile != 0:
+		return partitionFits(d, r.Profile)
+	case r.Whole():
+		return d.Holders == 0
+	}
+	return d.FreeMilli >= r.Milli && (d.Spec.Memory == 0 || d.FreeMemory >= r.Memory)
+}
+
+func partitionFits(d *cluster.Device, name cluster.Symbol) bool {
+	profile := profileOf(d.Spec, name)
+	if profile.Milli > d.FreeMilli || profile.Memory > d.FreeMemory {
+		return false
+	}
+	for c, amount := range profile.Consumes {
+		used := int64(0)
+		if c < len(d.Used) {
+			used = d.Used[c]
+		}
+		if used+amount > d.Spec.Counters[c].Total {
+			return false
+		}
+	}
+	return true
+}
+
+// satisfied says whether one request, alone, finds its devices on the node.
+func satisfied(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) bool {
+	if r.Whole() && n.IdleDevices < r.Count || !r.Whole() && n.FreeMilli < r.Milli {
+		return false
+	}
+	if r.SameIsland || r.SameNUMA {
+		return mostLinked(v, n, r, true) >= int64(r.Count)
+	}
+	found := int32(0)
+	for i := range n.Spec.DeviceCount {
+		if Takes(v.DeviceOf(n, i), r) {
+			if found++; found >= r.Count {
+				return true
+			}
+		}
+	}
+	return r.Count == 0
+}
+
+// linkOf is the group a device belongs to under the request's wishes. Devices
+// without the asked-for link are alone.
+func linkOf(d *cluster.Device, i int32, r *cluster.DeviceRequest) [2]int32 {
+	link := [2]int32{cluster.None, cluster.None}
+	if r.SameIsland {
+		if link[0] = d.Spec.Island; link[0] == cluster.None {
+			link[0] = -2 - i
+		}
+	}
+	if r.SameNUMA {
+		if link[1] = d.Spec.NUMA; link[1] == cluster.None {
+			link[1] = -2 - i
+		}
+	}
+	return link
+}
+
+// mostLinked returns the size of the largest group of linked devices that suit
+// the request, or, with free, that could give their part now.
+func mostLinked(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest, free bool) int64 {
+	best := int64(0)
+	for i := range n.Spec.DeviceCount {
+		lead := v.DeviceOf(n, i)
+		link, size := linkOf(lead, i, r), int64(0)
+		for k := i; k < n.Spec.DeviceCount; k++ {
+			d := v.DeviceOf(n, k)
+			if linkOf(d, k, r) == link && (free && Takes(d, r) || !free && suits(d, r)) {
+				size++
+			}
+		}
+		best = max(best, size)
+	}
+	return best
+}
+
+// emptyDevices judges one request against the node's devices when idle.
+func emptyDevices(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) decision.Reason {
+	var count, modelled int64
+	var memory quantity.Bytes
+	for i := range n.Spec.DeviceCount {
+		d := v.DeviceOf(n, i)
+		if len(r.Models) > 0 && !slices.Contains(r.Models, d.Spec.Model) {
+			continue
+		}
+		modelled++
+		memory = max(memory, d.Spec.Memory)
+		if suits(d, r) {
+			count++
+		}
+	}
+	smallest := max(r.MinMemory, r.Memory)
+	switch {
+	case count >= int64(r.Count):
+		if largest := mostLinked(v, n, r, false); (r.SameIsland || r.SameNUMA) && largest < int64(r.Count) {
+			return decision.Reason{Code: decision.DeviceLink, Need: int64(r.Count), Have: largest}
+		}
+		return decision.Reason{}
+	case modelled == 0 && len(r.Models) > 0:
+		return decision.Reason{Code: decision.DeviceModel, Need: int64(r.Count)}
+	case count == 0 && memory > 0 && memory < smallest:
+		return decision.Reason{Code: decision.DeviceMemorySize, Need: int64(smallest), Have: int64(memory)}
+	case count == 0 && modelled >= int64(r.Count):
+		return decision.Reason{Code: decision.DeviceKind, Need: int64(r.Count)}
+	}
+	return decision.Reason{Code: decision.DeviceCount, Need: int64(r.Count), Have: count}
+}
+
+// GrantOf is the part of a device that a request takes.
+func GrantOf(d *cluster.Device, id cluster.DeviceID, r *cluster.DeviceRequest) cluster.Grant {
+	switch {
+	case r.Profile != 0:
+		profile := profileOf(d.Spec, r.Profile)
+		return cluster.Grant{Device: id, Milli: profile.Milli, Memory: profile.Memory, Profile: r.Profile}
+	case r.Whole():
+		return cluster.Grant{Device: id, Milli: quantity.WholeGPU, Memory: d.Spec.Memory}
+	case d.Spec.Memory == 0:
+		return cluster.Grant{Device: id, Milli: r.Milli}
+	}
+	return cluster.Grant{Device: id, Milli: r.Milli, Memory: r.Memory}
+}
+
+// Grants picks devices for all requests of the shape, or says that they do not
+// fit together. Whole cards come from the tightest island that holds them, else
+// by index; shares and partitions go to the fullest device that takes them.
+// Equal choices fall to the lowest index.
+func Grants(v *cluster.View, s *cluster.Shape, n *cluster.Node) ([]cluster.Grant, bool) {
+	grants := make([]cluster.Grant, 0, s.DeviceCount())
+	for _, whole := range [...]bool{true, false} {
+		for i := range s.Devices {
+			r := &s.Devices[i]
+			if r.Whole() != whole {
+				continue
+			}
+			var ok bool
+			if whole {
+				grants, ok = pickWhole(v, n, r, grants)
+			} else {
+				grants, ok = pickParts(v, n, r, grants)
+			}
+			if !ok {
+				return nil, false
+			}
+		}
+	}
+	return grants, true
+}
+
+func pickWhole(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest, given []cluster.Grant) ([]cluster.Grant, bool) {
+	available := func(i int32) bool {
+		return Takes(v.DeviceOf(n, i), r) && !holds(given, n.Spec.FirstDevice+cluster.DeviceID(i))
+	}
+	// The tightest linked group that holds all of them, by the wishes of the
+	// request, and by island even where none is required.
+	wishes := *r
+	wishes.SameIsland = true
+	lead, size := tightest(v, n, &wishes, available)
+	if lead < 0 && !r.SameIsland {
+		wishes.SameIsland = false
+		lead, size = tightest(v, n, &wishes, available)
+	}
+	if lead < 0 || size < int64(r.Count) {
+		return given, false
+	}
+	link := linkOf(v.DeviceOf(n, lead), lead, &wishes)
+	for i, left := lead, r.Count; left > 0; i++ {
+		if d := v.DeviceOf(n, i); linkOf(d, i, &wishes) == link && available(i) {
+			given = append(given, GrantOf(d, n.Spec.FirstDevice+cluster.DeviceID(i), r))
+			left--
+		}
+	}
+	return given, true
+}
+
+// tightest returns the first member of the smallest group of available linked
+// devices that is large enough, and its size; -1 without one.
+func tightest(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest, available func(int32) bool) (int32, int64) {
+	lead, best := int32(-1), int64(0)
+	for i := range n.Spec.DeviceCount {
+		if !available(i) {
+			continue
+		}
+		link, size := linkOf(v.DeviceOf(n, i), i, r), int64(0)
+		for k := i; k < n.Spec.DeviceCount; k++ {
+			if linkOf(v.DeviceOf(n, k), k, r) == link && available(k) {
+				size++
+			}
+		}
+		if size >= int64(r.Count) && (lead < 0 || size < best) {
+			lead, best = i, size
+		}
+	}
+	return lead, best
+}
+
+func holds(grants []cluster.Grant, id cluster.DeviceID) bool {
+	for i := range grants {
+		if grants[i].Device == id {
+			return true
+		}
+	}
+	return false
+}
+
+func pickParts(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest, given []cluster.Grant) ([]cluster.Grant, bool) {
+	first := len(given)
+	for range r.Count {
+		best, left := int32(-1), quantity.MilliGPU(0)
+		for i := range n.Spec.DeviceCount {
+			id := n.Spec.FirstDevice + cluster.DeviceID(i)
+			d := overlaid(v.Device(id), id, given)
+			if holds(given[first:], id) || !Takes(&d, r) || !linkedWith(v, n, given[first:], i, r) {
+				continue
+			}
+			if best < 0 || d.FreeMilli < left {
+				best, left = i, d.FreeMilli
+			}
+		}
+		if best < 0 {
+			return given, false
+		}
+		id := n.Spec.FirstDevice + cluster.DeviceID(best)
+		given = append(given, GrantOf(v.Device(id), id, r))
+	}
+	return given, true
+}
+
+// linkedWith says whether device i belongs with those already picked.
+func linkedWith(v *cluster.View, n *cluster.Node, picked []cluster.Grant, i int32, r *cluster.DeviceRequest) bool {
+	if len(picked) == 0 || !r.SameIsland && !r.SameNUMA {
+		return true
+	}
+	first := int32(picked[0].Device - n.Spec.FirstDevice)
+	return linkOf(v.DeviceOf(n, first), first, r) == linkOf(v.DeviceOf(n, i), i, r)
+}
+
+// overlaid is the device less what was given of it in this search.
+func overlaid(d *cluster.Device, id cluster.DeviceID, given []cluster.Grant) cluster.Device {
+	out := *d
+	for i := range given {
+		if given[i].Device == id {
+			out.FreeMilli -= given[i].Milli
+			out.FreeMemory -= given[i].Memory
+			out.Holders++
+		}
+	}
+	return out
+}

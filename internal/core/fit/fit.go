@@ -1,0 +1,236 @@
+// Package fit judges whether a pod may be placed on a node.
+//
+// Check answers with a Reason that names the first constraint that binds and
+// two numbers; Explain gathers the reasons of many nodes into the one that
+// matters; Grants picks devices for a pod that fits. It leaves the choice among
+// nodes that fit to package rank.
+package fit
+
+import (
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+)
+
+// Check says why a pod of the shape cannot be placed on the node now. The zero
+// Reason means that it can.
+func Check(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) decision.Reason {
+	s, n := v.Shape(id), v.Node(node)
+	if hasRoom(v, s, n) && mayTake(v, id, node) {
+		return decision.Reason{}
+	}
+	if r := emptyNode(v, s, n); !r.None() {
+		return r
+	}
+	if r := permission(v, id, node); !r.None() {
+		return r
+	}
+	return room(v, s, n)
+}
+
+// hasRoom is the fast half of Check: free amounts and devices.
+func hasRoom(v *cluster.View, s *cluster.Shape, n *cluster.Node) bool {
+	if !n.TakesWork() {
+		return false
+	}
+	if _, short := n.Free.ShortOf(&s.Need); short {
+		return false
+	}
+	switch len(s.Devices) {
+	case 0:
+		return true
+	case 1:
+		return satisfied(v, n, &s.Devices[0])
+	}
+	_, fits := Grants(v, s, n)
+	return fits
+}
+
+// mayTake is the other half: authority, facts, labels and taints.
+func mayTake(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) bool {
+	return permission(v, id, node).None()
+}
+
+// permission judges what could be changed without changing the hardware.
+func permission(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) decision.Reason {
+	s, n := v.Shape(id), v.Node(node)
+	if n.Spec.Authority == cluster.AuthorityPlugin {
+		for i := range s.Devices {
+			if r := &s.Devices[i]; !r.Whole() || r.SameIsland || r.SameNUMA {
+				return decision.Reason{Code: decision.DeviceAuthority}
+			}
+		}
+	}
+	if v.Facts.Excludes(id, node) {
+		return decision.Reason{Code: decision.NodeExcluded}
+	}
+	if !selected(v, s, n.Spec) {
+		return decision.Reason{Code: decision.NodeSelector}
+	}
+	if !tolerated(s, n.Spec) {
+		return decision.Reason{Code: decision.NodeTaint}
+	}
+	if !n.TakesWork() {
+		return decision.Reason{Code: decision.NodeLife}
+	}
+	return decision.Reason{}
+}
+
+func selected(v *cluster.View, s *cluster.Shape, spec *cluster.NodeSpec) bool {
+	if len(s.Selector) == 0 {
+		return true
+	}
+	for _, terms := range s.Selector {
+		all := true
+		for i := range terms {
+			if !meets(v, &terms[i], spec) {
+				all = false
+				break
+			}
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+func meets(v *cluster.View, r *cluster.Requirement, spec *cluster.NodeSpec) bool {
+	value, has := spec.Label(r.Key)
+	switch r.Op {
+	case cluster.OpExists:
+		return has
+	case cluster.OpAbsent:
+		return !has
+	case cluster.OpGreater, cluster.OpLess:
+		number, isNumber := parseInt(v.Symbols.Text(value))
+		if !has || !isNumber {
+			return false
+		}
+		if r.Op == cluster.OpGreater {
+			return number > r.Number
+		}
+		return number < r.Number
+	}
+	among := false
+	for _, want := range r.Values {
+		among = among || has && want == value
+	}
+	return among == (r.Op == cluster.OpIn)
+}
+
+// parseInt reads a decimal int64, as Kubernetes does for Gt and Lt.
+func parseInt(text string) (int64, bool) {
+	negative := len(text) > 0 && text[0] == '-'
+	digits := text
+	if negative {
+		digits = text[1:]
+	}
+	if digits == "" || len(digits) > 18 {
+		return 0, false
+	}
+	n := int64(0)
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	if negative {
+		return -n, true
+	}
+	return n, true
+}
+
+func tolerated(s *cluster.Shape, spec *cluster.NodeSpec) bool {
+	for i := range spec.Taints {
+		taint := &spec.Taints[i]
+		if taint.Effect == cluster.TaintPreferNoSchedule {
+			continue
+		}
+		ok := false
+		for k := range s.Tolerations {
+			t := &s.Tolerations[k]
+			ok = ok || (t.Key == 0 || t.Key == taint.Key) && (t.AnyValue || t.Value == taint.Value) && (t.AnyEffect || t.Effect == taint.Effect)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// emptyNode judges whether the node could hold the shape with nothing else on
+// it and all devices healthy.
+func emptyNode(v *cluster.View, s *cluster.Shape, n *cluster.Node) decision.Reason {
+	for i := range s.Devices {
+		if r := emptyDevices(v, n, &s.Devices[i]); !r.None() {
+			return r
+		}
+	}
+	if total := s.DeviceCount(); len(s.Devices) > 1 && wholeCount(s) > n.Spec.DeviceCount {
+		return decision.Reason{Code: decision.DeviceCount, Need: int64(total), Have: int64(n.Spec.DeviceCount)}
+	}
+	if d, short := n.Spec.Allocatable.ShortOf(&s.Need); short {
+		return decision.Reason{Code: decision.NodeCapacity, Dim: d, Need: s.Need.At(d), Have: n.Spec.Allocatable.At(d)}
+	}
+	return decision.Reason{}
+}
+
+func wholeCount(s *cluster.Shape) int32 {
+	n := int32(0)
+	for i := range s.Devices {
+		if s.Devices[i].Whole() {
+			n += s.Devices[i].Count
+		}
+	}
+	return n
+}
+
+// room names the amount that is short now.
+func room(v *cluster.View, s *cluster.Shape, n *cluster.Node) decision.Reason {
+	if d, short := n.Free.ShortOf(&s.Need); short {
+		return decision.Reason{Code: decision.NodeRoom, Dim: d, Need: s.Need.At(d), Have: n.Free.At(d)}
+	}
+	for i := range s.Devices {
+		if r := deviceRoom(v, n, &s.Devices[i]); !r.None() {
+			return r
+		}
+	}
+	// Each request fits alone, together they do not.
+	return decision.Reason{Code: decision.DeviceIdle, Need: int64(s.DeviceCount()), Have: int64(n.IdleDevices)}
+}
+
+func deviceRoom(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) decision.Reason {
+	if satisfied(v, n, r) {
+		return decision.Reason{}
+	}
+	var idle, most int64
+	var memory quantity.Bytes
+	for i := range n.Spec.DeviceCount {
+		d := v.DeviceOf(n, i)
+		if d.Health != cluster.Healthy || !suits(d, r) {
+			continue
+		}
+		if d.Idle() {
+			idle++
+		}
+		if milli := int64(d.FreeMilli); milli > most {
+			most = milli
+		}
+		if d.FreeMilli >= r.Milli {
+			memory = max(memory, d.FreeMemory)
+		}
+	}
+	switch {
+	case r.Profile != 0:
+		return decision.Reason{Code: decision.DeviceProfileRoom, Need: int64(r.Count)}
+	case r.Whole() && idle >= int64(r.Count):
+		return decision.Reason{Code: decision.DeviceLinkRoom, Need: int64(r.Count), Have: mostLinked(v, n, r, true)}
+	case r.Whole():
+		return decision.Reason{Code: decision.DeviceIdle, Need: int64(r.Count), Have: idle}
+	case most >= int64(r.Milli) && r.Count == 1:
+		return decision.Reason{Code: decision.DeviceMemoryRoom, Need: int64(r.Memory), Have: int64(memory)}
+	}
+	return decision.Reason{Code: decision.DeviceRoom, Need: int64(r.Milli), Have: most}
+}

@@ -1,0 +1,105 @@
+// Package meter turns what a run did into figures: the Result that `headrace
+// sim --output json` prints and the Detail that the report draws.
+//
+// It is used by the simulator, which fills a Result in, and by the command and
+// the report, which show it. It leaves deciding, and drawing, to others.
+package meter
+
+// Schema names the version of the JSON contract. Objects of one schema only
+// ever gain fields; docs/output.md gives unit, window and percentile rule of
+// each.
+const Schema = "headrace.sim/v1"
+
+// Result is one run: one policy on one workload with one seed. A field that the
+// mode cannot know is absent from the JSON, never zero, hence the pointers.
+type Result struct {
+	Schema   string `json:"schema"`
+	Policy   string `json:"policy"`
+	Source   string `json:"source"`   // scenario:NAME or trace:FORMAT
+	Workload string `json:"workload"` // the pod file's base name, or the scenario's
+	Seed     int64  `json:"seed"`
+	Mode     string `json:"mode"` // static or timed
+
+	// Load is the offered GPU-time as a share of capacity (timed openb only).
+	Load *float64 `json:"load,omitempty"`
+
+	// ArrivedPct, GPUAllocPct and FragPct are parallel: static mode only.
+	ArrivedPct  []int     `json:"arrived_pct,omitempty"`
+	GPUAllocPct []float64 `json:"gpu_alloc_pct,omitempty"`
+	FragPct     []float64 `json:"frag_pct,omitempty"`
+	// FragTarget names the demand against which fragments are counted.
+	FragTarget string `json:"frag_target,omitempty"`
+
+	Pods       int `json:"pods"`
+	Placed     int `json:"placed"`
+	Failed     int `json:"failed"`
+	Unfinished int `json:"unfinished"`
+
+	GPUUtilMeanPct *float64 `json:"gpu_util_mean_pct,omitempty"`
+	GPUUtilPeakPct *float64 `json:"gpu_util_peak_pct,omitempty"`
+	GPUBusyPct     *float64 `json:"gpu_busy_pct,omitempty"`
+	StartMeanS     *float64 `json:"start_mean_s,omitempty"`
+	SLAMetPct      *float64 `json:"sla_met_pct,omitempty"`
+	WaitMeanS      *float64 `json:"wait_mean_s,omitempty"`
+	WaitP99S       *float64 `json:"wait_p99_s,omitempty"`
+	JCTMeanS       *float64 `json:"jct_mean_s,omitempty"`
+	JCTP99S        *float64 `json:"jct_p99_s,omitempty"`
+
+	Decisions   int     `json:"decisions"`
+	DecideP50Us float64 `json:"decide_p50_us"`
+	DecideP99Us float64 `json:"decide_p99_us"`
+	WallMs      float64 `json:"wall_ms"`
+	// Digest is the hash of every plan of the run, in order. Measured times are
+	// not part of it: the same run gives the same digest on any machine.
+	Digest string `json:"digest"`
+
+	Detail *Detail `json:"-"`
+}
+
+// Detail is what the report draws beyond the figures of a Result.
+type Detail struct {
+	// Series is sampled over the run: by simulated time in timed mode, by
+	// arrived demand in static mode.
+	Series []Sample
+	// WaitsS and JCTsS are sorted ascending, in seconds; empty in static mode.
+	WaitsS, JCTsS []float64
+	Heat          Heat
+	// Reasons counts why pods failed or still wait, most frequent first.
+	Reasons []ReasonCount
+}
+
+// Sample is the state of the cluster at one instant of a run.
+type Sample struct {
+	AtS         float64 // simulated seconds since the start; 0 in static mode
+	ArrivedPct  float64 // GPU demand arrived so far, % of capacity
+	GPUAllocPct float64 // GPU given away, % of capacity
+	GPUBusyPct  float64 // GPU really working, % of capacity; 0 where unknown
+	FragPct     float64 // fragments, % of capacity
+	Waiting     int     // pods waiting
+}
+
+// Heat is the fill of every GPU at a few instants, for a node × GPU map.
+type Heat struct {
+	Nodes  []HeatNode
+	Frames []HeatFrame
+}
+
+// HeatNode names one row of the map.
+type HeatNode struct {
+	Name  string
+	Model string
+	GPUs  int
+}
+
+// HeatFrame holds, for each GPU of each node in order, the share given away in
+// percent (0..100).
+type HeatFrame struct {
+	Label string // "62 % arrived" or "13 h 40 min"
+	Fill  []uint8
+}
+
+// ReasonCount is one line of the table of reasons.
+type ReasonCount struct {
+	Reason string
+	Count  int
+}
