@@ -56,7 +56,7 @@ func (v *View) PlacementDigest(place *Placement) uint64 {
 		return 0
 	}
 	n := v.Node(place.Node)
-	h := chance.Hash(7, n.Key, uint64(place.Identity))
+	h := chance.Hash(7, n.Key, v.Shape(place.Shape).Key, uint64(place.Identity))
 	for i := range place.Grants {
 		g := &place.Grants[i]
 		h = chance.Fold(h, uint64(g.Device-n.Spec.FirstDevice))

@@ -17,7 +17,11 @@ type Ledger struct {
 }
 
 // NewLedger returns an empty one.
-func NewLedger() *Ledger { return &Ledger{owner: new(owner)} }
+func NewLedger() *Ledger {
+	l := &Ledger{owner: new(owner)}
+	l.lineage = new(owner)
+	return l
+}
 
 // Freeze returns the present state as a Snapshot. It costs the table headers;
 // later writes copy the pages they touch.
@@ -158,7 +162,7 @@ func (l *Ledger) Discharge(id PodID, phase Phase) {
 // queues.
 func (l *Ledger) apply(p *Pod, id PodID, sign int64) {
 	place := &p.Placement
-	shape := l.Shape(p.Spec.Shape)
+	shape := l.Shape(place.Shape)
 	before := *l.Node(place.Node)
 	for i := range place.Grants {
 		l.applyGrant(&place.Grants[i], sign)

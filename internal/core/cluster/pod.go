@@ -106,12 +106,13 @@ const (
 // node 0, so an absent placement has Node None.
 type Placement struct {
 	Node     NodeID
+	Shape    ShapeID // the shape in force: the pod's own or an alternative
 	Grants   []Grant
 	Identity Identity
 }
 
 // Nowhere is the placement of a pod that has none.
-func Nowhere() Placement { return Placement{Node: None} }
+func Nowhere() Placement { return Placement{Node: None, Shape: None} }
 
 // Placed says whether there is a place.
 func (p *Placement) Placed() bool { return p.Node != None }
@@ -138,6 +139,17 @@ const (
 var phaseNames = [...]string{"gone", "waiting", "held", "placing", "bound", "running", "terminating"} //const: names of the phases
 
 func (p Phase) String() string { return phaseNames[p] }
+
+// Asks lists the shapes a pod would take, best first.
+func (s *PodSpec) Asks(i int) (ShapeID, bool) {
+	switch {
+	case i == 0:
+		return s.Shape, true
+	case i <= len(s.Alternatives):
+		return s.Alternatives[i-1], true
+	}
+	return None, false
+}
 
 // Charged says whether a pod in this phase holds its placement.
 func (p Phase) Charged() bool { return p >= PhasePlacing }

@@ -92,16 +92,16 @@ func (t *Txn) Evict(pod PodID) error {
 	return nil
 }
 
-// Resize gives a placed pod other grants on the same node. It refuses, changing
-// nothing, what would overdraw.
-func (t *Txn) Resize(pod PodID, grants []Grant) error {
+// Resize gives a placed pod another of its shapes, or other grants, on the same
+// node. It refuses, changing nothing, what would overdraw.
+func (t *Txn) Resize(pod PodID, shape ShapeID, grants []Grant) error {
 	p := *t.ledger.Pod(pod)
 	if !p.Phase.Charged() {
 		return fmt.Errorf("resize %s: it is %v and holds nothing", p.Spec.Name, p.Phase)
 	}
 	mark := t.Mark()
 	t.ledger.Discharge(pod, PhaseWaiting)
-	place := Placement{Node: p.Placement.Node, Grants: grants, Identity: p.Placement.Identity}
+	place := Placement{Node: p.Placement.Node, Shape: shape, Grants: grants, Identity: p.Placement.Identity}
 	if err := t.ledger.Admit(pod, &place); err != nil {
 		t.Rollback(mark)
 		return err
@@ -130,7 +130,7 @@ func (t *Txn) Changes() []Change {
 		}
 		seen[id] = true
 		from, to := t.base.Pod(id).Placement, t.ledger.Pod(id).Placement
-		if from.Node == to.Node && slices.Equal(from.Grants, to.Grants) {
+		if from.Node == to.Node && from.Shape == to.Shape && slices.Equal(from.Grants, to.Grants) {
 			continue
 		}
 		out = append(out, Change{Pod: id, From: from, To: to})
@@ -146,7 +146,10 @@ func (l *Ledger) Admit(pod PodID, place *Placement) error {
 	if place.Node < 0 || int(place.Node) >= l.Nodes.Len() {
 		return fmt.Errorf("place %s: no node with id %d", p.Spec.Name, place.Node)
 	}
-	n, shape := l.Node(place.Node), l.Shape(p.Spec.Shape)
+	n, shape := l.Node(place.Node), l.Shape(place.Shape)
+	if !p.Spec.asksFor(place.Shape) {
+		return fmt.Errorf("place %s on %s: it does not ask for shape %d", p.Spec.Name, n.Spec.Name, place.Shape)
+	}
 	if !n.TakesWork() {
 		return fmt.Errorf("place %s on %s: the node is %v", p.Spec.Name, n.Spec.Name, n.Life)
 	}
@@ -162,6 +165,10 @@ func (l *Ledger) Admit(pod PodID, place *Placement) error {
 		}
 	}
 	return nil
+}
+
+func (s *PodSpec) asksFor(shape ShapeID) bool {
+	return s.Shape == shape || slices.Contains(s.Alternatives, shape)
 }
 
 func (l *Ledger) admitGrant(n *Node, grants []Grant, i int) error {

@@ -29,7 +29,13 @@ type View struct {
 	// changesBase on.
 	changes     []NodeID
 	changesBase uint64
+	// lineage tells the views of one world from those of another.
+	lineage *owner
 }
+
+// SameWorld says whether two views show the same world at two instants, so that
+// ids and change positions can be compared.
+func (v *View) SameWorld(w *View) bool { return v.lineage == w.lineage }
 
 // Facts are what only the rim can know, as bit sets. They never change in place.
 type Facts struct {
@@ -121,3 +127,6 @@ func (v *View) frozen() View {
 	out.waiting = v.waiting.frozen()
 	return out
 }
+
+// Adopt makes an empty view one of w's world, for comparing with SameWorld.
+func (v *View) Adopt(w *View) { v.lineage = w.lineage }

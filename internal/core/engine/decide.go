@@ -1,0 +1,167 @@
+// Package engine decides: it takes a snapshot and returns a plan.
+//
+//	plan := engine.Decide(snapshot, cycle, policy, memo)
+//
+// Decide is a pure function of snapshot, cycle and policy; the memo only makes
+// it faster. It knows the order of the verbs (share, place, repair) and all the
+// judges and searchers; it leaves carrying out the plan to the world.
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/rank"
+)
+
+// Decide returns what to do now. The memo may be nil.
+func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.Plan {
+	// 1. Open a scratch copy, and bring the memo up to this snapshot.
+	if m == nil {
+		m = new(Memo)
+	}
+	t := cluster.Begin(s)
+	m.sync(&s.View, c, p)
+	defer m.close(t)
+
+	// 2. A policy of its own rhythm decides the round whole.
+	if p.Round != nil {
+		return carryOut(t, c, p)
+	}
+
+	// 3. Share: whose turn is it?
+	pods := s.AppendWaiting(nil)
+	order(&s.View, c, p, pods)
+
+	// 4. Place: each pod where it is best, or remember what binds it.
+	r := round{txn: t, cycle: c, policy: p, memo: m}
+	for _, pod := range pods {
+		r.place(pod)
+	}
+
+	// 5. The plan is the net difference.
+	return r.plan()
+}
+
+// order sorts pods by the policy, or by priority, urgency and arrival.
+func order(v *cluster.View, c decision.Cycle, p *Policy, pods []cluster.PodID) {
+	if p.Order != nil {
+		p.Order(v, c, pods)
+		return
+	}
+	slices.SortFunc(pods, func(a, b cluster.PodID) int {
+		x, y := v.Pod(a), v.Pod(b)
+		return cmp.Or(
+			-cmp.Compare(x.Spec.Priority, y.Spec.Priority),
+			-rank.CompareUrgency(x, y, c.Now),
+			cmp.Compare(x.Arrived, y.Arrived),
+			cmp.Compare(x.Key, y.Key),
+			cmp.Compare(a, b))
+	})
+}
+
+// round is one cycle's work in progress.
+type round struct {
+	txn     *cluster.Txn
+	cycle   decision.Cycle
+	policy  *Policy
+	memo    *Memo
+	waiting []decision.Waiting
+	because map[cluster.PodID]decision.Explanation
+}
+
+// place tries the pod's shapes, best first.
+func (r *round) place(pod cluster.PodID) {
+	spec := r.txn.View().Pod(pod).Spec
+	for i := 0; ; i++ {
+		shape, more := spec.Asks(i)
+		if !more {
+			break
+		}
+		if node := r.choose(pod, shape); node != cluster.None && r.take(pod, shape, node) {
+			return
+		}
+	}
+	r.waiting = append(r.waiting, decision.Waiting{Pod: pod, Why: r.memo.reason(r.txn.View(), spec.Shape)})
+}
+
+// choose returns the best node for one shape of the pod; None where none fits.
+func (r *round) choose(pod cluster.PodID, shape cluster.ShapeID) cluster.NodeID {
+	v := r.txn.View()
+	if r.policy.Choose != nil {
+		feasible := r.memo.feasible(v, shape)
+		if len(feasible) == 0 {
+			return cluster.None
+		}
+		return r.policy.Choose(v, r.cycle, pod, feasible)
+	}
+	node, value := r.memo.best(v, shape)
+	// Where it ran before, caches are warm.
+	if last := v.Pod(pod).LastNode; node != cluster.None && last != cluster.None && r.policy.Affinity > 0 {
+		if back := r.memo.value(v, shape, last); back != unfit && back+r.policy.Affinity > value {
+			return last
+		}
+	}
+	return node
+}
+
+// take books the place. It says no only where a policy picked devices that do
+// not hold the pod.
+func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) bool {
+	v := r.txn.View()
+	grants, ok := r.grants(v, shape, node)
+	if !ok {
+		return false
+	}
+	place := cluster.Placement{Node: node, Shape: shape, Grants: grants}
+	if v.Node(node).Spec.Authority == cluster.AuthorityPlugin && len(grants) > 0 {
+		place.Identity = cluster.IdentityPresumed
+	}
+	because := decision.Explanation{Policy: r.policy.Name}
+	if r.policy.Explain != nil {
+		because.Score = r.policy.Explain(v, r.cycle, pod, shape, node)
+	} else if r.policy.Score != nil {
+		because.Score.Total = r.memo.value(v, shape, node)
+	}
+	if err := r.txn.Place(pod, place); err != nil {
+		return false
+	}
+	if r.because == nil {
+		r.because = make(map[cluster.PodID]decision.Explanation)
+	}
+	r.because[pod] = because
+	r.memo.touch(node)
+	return true
+}
+
+func (r *round) grants(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) ([]cluster.Grant, bool) {
+	if r.policy.Grants != nil {
+		return r.policy.Grants(v, shape, node)
+	}
+	return fit.Grants(v, v.Shape(shape), v.Node(node))
+}
+
+func (r *round) plan() decision.Plan {
+	plan := decision.NewPlan(r.cycle, r.txn, func(pod cluster.PodID) decision.Explanation { return r.because[pod] })
+	plan.Waiting = r.waiting
+	return plan
+}
+
+// carryOut runs the steps of a policy that decides whole rounds.
+func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy) decision.Plan {
+	for _, step := range p.Round(t.View(), c) {
+		if step.Place.Placed() {
+			_ = t.Place(step.Pod, step.Place) // a step that would overdraw is refused
+		} else {
+			_ = t.Evict(step.Pod)
+		}
+	}
+	plan := decision.NewPlan(c, t, func(cluster.PodID) decision.Explanation { return decision.Explanation{Policy: p.Name} })
+	for _, pod := range t.View().AppendWaiting(nil) {
+		plan.Waiting = append(plan.Waiting, decision.Waiting{Pod: pod, Why: fit.Explain(t.View(), t.View().Pod(pod).Spec.Shape)})
+	}
+	return plan
+}

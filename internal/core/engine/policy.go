@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+)
+
+// Policy is a way to decide: a name, and functions that replace parts of the
+// default. All of them must be pure.
+//
+// Most policies only give a Score: Decide then finds the node with the highest
+// one, and keeps the scores of nodes that did not change.
+type Policy struct {
+	Name string
+
+	// Order sorts waiting pods, first to be tried first, totally. Nil: priority,
+	// urgency, arrival.
+	Order func(v *cluster.View, c decision.Cycle, pods []cluster.PodID)
+
+	// Score values a node that fits; higher is better. It may depend only on the
+	// shape, the node's State (and Residents, if so declared) and the beliefs.
+	Score func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) int64
+
+	// Residents declares that Score also looks at which shapes run on the node.
+	Residents bool
+
+	// Grants picks the devices on the chosen node. Nil: fit.Grants.
+	Grants func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) ([]cluster.Grant, bool)
+
+	// Affinity is what returning to the node it ran on before is worth to a pod,
+	// in the scale of Score.
+	Affinity int64
+
+	// Choose picks among all nodes that fit, instead of Score.
+	Choose func(v *cluster.View, c decision.Cycle, pod cluster.PodID, feasible []cluster.NodeID) cluster.NodeID
+
+	// Tie ranks nodes of equal score; the lowest wins. Nil: a hash of the cycle's
+	// seed and the node's name.
+	Tie func(v *cluster.View, node cluster.NodeID) uint64
+
+	// Explain splits the score of a chosen place into its parts. Nil: the total
+	// alone.
+	Explain func(v *cluster.View, c decision.Cycle, pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) decision.Score
+
+	// Victims orders what may be evicted for a pod, cheapest first. Nil: nothing
+	// is evicted.
+	Victims func(v *cluster.View, c decision.Cycle, pod cluster.PodID) []cluster.PodID
+
+	// Round decides a whole cycle instead of all of the above. What it returns is
+	// carried out in a transaction; a step that would overdraw is refused.
+	Round func(v *cluster.View, c decision.Cycle) []Step
+}
+
+// Step is one move of a Round: evict the pod, or place it.
+type Step struct {
+	Pod   cluster.PodID
+	Place cluster.Placement // node None: evict
+}
+
+func (p *Policy) tie(v *cluster.View, c decision.Cycle, node cluster.NodeID) uint64 {
+	if p.Tie != nil {
+		return p.Tie(v, node)
+	}
+	return chance.Hash(uint64(c.Seed), v.Node(node).Key)
+}

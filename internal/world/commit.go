@@ -1,0 +1,161 @@
+package world
+
+import (
+	"fmt"
+
+	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+)
+
+// Accepted commits to a decision: it is charged from now on and becomes an
+// intent until its outcome is known. A decision that the world has outrun is
+// refused.
+type Accepted struct{ Decision decision.Decision }
+
+func (e Accepted) apply(w *World) error {
+	d := &e.Decision
+	if d.Pod < 0 || int(d.Pod) >= w.ledger.Pods.Len() {
+		return fmt.Errorf("accept %v: no pod with id %d", d.Action, d.Pod)
+	}
+	p := w.ledger.Pod(d.Pod)
+	if p.Generation != d.Row.Generation || p.Key != d.Subject || p.Phase == cluster.PhaseGone {
+		return fmt.Errorf("accept %v: the pod it was decided for is gone", d.Action)
+	}
+	switch d.Action {
+	case cluster.ActionBind:
+		return w.acceptBind(d, p)
+	case cluster.ActionEvict:
+		return w.acceptEvict(d, p)
+	}
+	return fmt.Errorf("accept %v %s: this world cannot carry it out", d.Action, p.Spec.Name)
+}
+
+func (w *World) acceptBind(d *decision.Decision, p *cluster.Pod) error {
+	if p.Phase != cluster.PhaseWaiting {
+		return fmt.Errorf("accept bind %s: it is %v, not waiting", p.Spec.Name, p.Phase)
+	}
+	if err := w.ledger.Admit(d.Pod, &d.Place); err != nil {
+		return fmt.Errorf("accept: %w", err)
+	}
+	w.ledger.Charge(d.Pod, d.Place, cluster.PhasePlacing)
+	w.addIntent(d)
+	return nil
+}
+
+func (w *World) acceptEvict(d *decision.Decision, p *cluster.Pod) error {
+	if p.Phase != cluster.PhaseBound && p.Phase != cluster.PhaseRunning {
+		return fmt.Errorf("accept evict %s: it is %v", p.Spec.Name, p.Phase)
+	}
+	w.ledger.SetPhase(d.Pod, cluster.PhaseTerminating)
+	w.addIntent(d)
+	return nil
+}
+
+func (w *World) addIntent(d *decision.Decision) {
+	reuse := cluster.IntentID(cluster.None)
+	if n := len(w.freeIntents); n > 0 {
+		reuse = w.freeIntents[n-1]
+		w.freeIntents = w.freeIntents[:n-1]
+	}
+	id := w.ledger.AddIntent(cluster.Intent{ID: d.ID, Action: d.Action, Pod: d.Pod, Place: d.Place, Accepted: w.now, Deadline: d.Deadline}, reuse)
+	w.ledger.EditPod(d.Pod).Intent = id
+}
+
+func (w *World) dropIntent(pod cluster.PodID) {
+	id := w.ledger.Pod(pod).Intent
+	if id == cluster.None {
+		return
+	}
+	w.ledger.DropIntent(id)
+	w.ledger.EditPod(pod).Intent = cluster.None
+	w.freeIntents = append(w.freeIntents, id)
+}
+
+// Bound says that a bind was carried out.
+type Bound struct{ Name string }
+
+func (e Bound) apply(w *World) error {
+	id, err := w.podIn(e.Name, cluster.PhasePlacing)
+	if err != nil {
+		return err
+	}
+	w.dropIntent(id)
+	w.ledger.SetPhase(id, cluster.PhaseBound)
+	w.ledger.EditPod(id).Bound = w.now
+	return nil
+}
+
+// BindRefused says that a bind was not carried out; the pod waits again.
+type BindRefused struct{ Name string }
+
+func (e BindRefused) apply(w *World) error {
+	id, err := w.podIn(e.Name, cluster.PhasePlacing)
+	if err != nil {
+		return err
+	}
+	last := w.ledger.Pod(id).LastNode
+	w.dropIntent(id)
+	w.ledger.Discharge(id, cluster.PhaseWaiting)
+	p := w.ledger.EditPod(id)
+	p.Attempt++
+	p.LastNode = last
+	return nil
+}
+
+// Evicted says that an evicted pod has left its node; it waits again.
+type Evicted struct{ Name string }
+
+func (e Evicted) apply(w *World) error {
+	id, err := w.podIn(e.Name, cluster.PhaseTerminating)
+	if err != nil {
+		return err
+	}
+	w.lose(id)
+	return nil
+}
+
+// QueueAdded makes a tenant's line known. Its parent comes first.
+type QueueAdded struct {
+	Name          string
+	Parent        string
+	Weight        quantity.Milli
+	DeservedMilli quantity.MilliGPU
+	LimitMilli    quantity.MilliGPU
+}
+
+func (e QueueAdded) apply(w *World) error {
+	if _, dup := w.queues[e.Name]; dup || e.Name == "" {
+		return fmt.Errorf("queue: name %q: must be new and not empty", e.Name)
+	}
+	parent := cluster.QueueID(cluster.None)
+	if e.Parent != "" {
+		id, ok := w.queues[e.Parent]
+		if !ok {
+			return fmt.Errorf("queue %s: parent %q: no such queue", e.Name, e.Parent)
+		}
+		parent = id
+	}
+	w.queues[e.Name] = w.ledger.AddQueue(cluster.Queue{
+		Name: e.Name, Key: chance.HashString(e.Name), Parent: parent,
+		Weight: e.Weight, DeservedMilli: e.DeservedMilli, LimitMilli: e.LimitMilli,
+	})
+	return nil
+}
+
+// Learned replaces the beliefs.
+type Learned struct{ Beliefs *cluster.Beliefs }
+
+func (e Learned) apply(w *World) error {
+	w.ledger.SetBeliefs(e.Beliefs)
+	return nil
+}
+
+// FactsKnown replaces the bit sets of what only the rim can know.
+type FactsKnown struct{ Facts *cluster.Facts }
+
+func (e FactsKnown) apply(w *World) error {
+	w.ledger.SetFacts(e.Facts)
+	return nil
+}

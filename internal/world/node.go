@@ -1,0 +1,288 @@
+package world
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+)
+
+// DomainAdded makes a place known. Its parent comes first.
+type DomainAdded struct {
+	Name   string
+	Level  cluster.Level
+	Parent string // empty at the top
+}
+
+func (e DomainAdded) apply(w *World) error {
+	if _, dup := w.domains[e.Name]; dup || e.Name == "" {
+		return fmt.Errorf("domain: name %q: must be new and not empty", e.Name)
+	}
+	parent := cluster.DomainID(cluster.None)
+	if e.Parent != "" {
+		id, ok := w.domains[e.Parent]
+		if !ok {
+			return fmt.Errorf("domain %s: parent %q: no such domain", e.Name, e.Parent)
+		}
+		parent = id
+	}
+	w.domains[e.Name] = w.ledger.AddDomain(cluster.Domain{Name: e.Name, Key: chance.HashString(e.Name), Level: e.Level, Parent: parent})
+	return nil
+}
+
+// Device describes one GPU of a node that is added.
+type Device struct {
+	Name     string // empty: its index
+	Model    string
+	Memory   quantity.Bytes // 0: unknown
+	Island   int32          // -1: none
+	NUMA     int32          // -1: unknown
+	Sharing  cluster.Sharing
+	Counters map[string]int64
+	Profiles []Profile
+}
+
+// Profile is a partition a device can be cut into.
+type Profile struct {
+	Name     string
+	Milli    quantity.MilliGPU
+	Memory   quantity.Bytes
+	Consumes map[string]int64 // of the device's counters
+}
+
+// Taint keeps pods off a node.
+type Taint struct {
+	Key, Value string
+	Effect     cluster.TaintEffect
+}
+
+// NodeAdded makes a node known, with everything on it free.
+type NodeAdded struct {
+	Name      string
+	UID       string // empty: the name
+	Domain    string // empty: none
+	CPU       quantity.MilliCPU
+	Memory    quantity.Bytes
+	Pods      int64
+	Extended  map[string]int64
+	Devices   []Device
+	Labels    map[string]string
+	Taints    []Taint
+	Authority cluster.Authority
+	Life      cluster.Life
+}
+
+// hostLabel is the one label that differs among alike nodes.
+const hostLabel = "kubernetes.io/hostname"
+
+// maxDevices bounds the devices of one node, far above any machine sold.
+const maxDevices = 64
+
+func (e NodeAdded) apply(w *World) error {
+	if err := e.validate(w); err != nil {
+		return fmt.Errorf("node %s: %w", e.Name, err)
+	}
+	if e.UID == "" {
+		e.UID = e.Name
+	}
+	spec := cluster.NodeSpec{Name: e.Name, UID: e.UID, Domain: cluster.None, Authority: e.Authority}
+	if e.Domain != "" {
+		spec.Domain = w.domains[e.Domain]
+	}
+	spec.Allocatable = w.vector(int64(e.CPU), int64(e.Memory), e.Pods, e.Extended)
+	for key, value := range e.Labels {
+		spec.Labels = append(spec.Labels, cluster.Label{Key: w.Symbol(key), Value: w.Symbol(value)})
+	}
+	slices.SortFunc(spec.Labels, func(a, b cluster.Label) int { return cmp.Compare(a.Key, b.Key) })
+	for _, t := range e.Taints {
+		spec.Taints = append(spec.Taints, cluster.Taint{Key: w.Symbol(t.Key), Value: w.Symbol(t.Value), Effect: t.Effect})
+	}
+	devices := make([]*cluster.DeviceSpec, len(e.Devices))
+	for i := range e.Devices {
+		devices[i] = w.deviceSpec(&e.Devices[i], i)
+	}
+	spec.Class = w.class(&e)
+	reuse := cluster.NodeID(cluster.None)
+	if free := w.freeNodes[int32(len(devices))]; len(free) > 0 {
+		reuse = free[len(free)-1]
+		w.freeNodes[int32(len(devices))] = free[:len(free)-1]
+	}
+	w.nodes[e.Name] = w.ledger.AddNode(spec, devices, e.Life, reuse)
+	return nil
+}
+
+func (e *NodeAdded) validate(w *World) error {
+	if _, dup := w.nodes[e.Name]; dup || e.Name == "" {
+		return fmt.Errorf("name %q: must be new and not empty", e.Name)
+	}
+	if _, known := w.domains[e.Domain]; e.Domain != "" && !known {
+		return fmt.Errorf("domain %q: no such domain", e.Domain)
+	}
+	if e.CPU < 0 || e.Memory < 0 || e.Pods < 0 {
+		return fmt.Errorf("cpu %d, memory %d, pods %d: must not be negative", e.CPU, e.Memory, e.Pods)
+	}
+	if len(e.Devices) > maxDevices {
+		return fmt.Errorf("%d devices: at most %d", len(e.Devices), maxDevices)
+	}
+	for i := range e.Devices {
+		d := &e.Devices[i]
+		if d.Model == "" || d.Memory < 0 {
+			return fmt.Errorf("device %d: model %q, memory %d: a model is needed, memory not negative", i, d.Model, d.Memory)
+		}
+		for _, p := range d.Profiles {
+			// order: any unknown counter is an error, whichever is met first.
+			for name := range p.Consumes {
+				if _, ok := d.Counters[name]; !ok {
+					return fmt.Errorf("device %d: profile %s consumes %q: the device has no such counter", i, p.Name, name)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (w *World) deviceSpec(d *Device, index int) *cluster.DeviceSpec {
+	spec := &cluster.DeviceSpec{Name: d.Name, Model: w.Symbol(d.Model), Memory: d.Memory, Island: d.Island, NUMA: d.NUMA, Sharing: d.Sharing}
+	if spec.Name == "" {
+		spec.Name = strconv.Itoa(index)
+	}
+	for _, name := range sortedKeys(d.Counters) {
+		spec.Counters = append(spec.Counters, cluster.Counter{Name: w.Symbol(name), Total: d.Counters[name]})
+	}
+	for _, p := range d.Profiles {
+		profile := cluster.Profile{Name: w.Symbol(p.Name), Milli: p.Milli, Memory: p.Memory}
+		for _, name := range sortedKeys(d.Counters) {
+			profile.Consumes = append(profile.Consumes, p.Consumes[name])
+		}
+		spec.Profiles = append(spec.Profiles, profile)
+	}
+	return spec
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m { // order: sorted below
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// class returns the class of nodes like this one, making it where it is new.
+func (w *World) class(e *NodeAdded) cluster.ClassID {
+	h := chance.Hash(uint64(e.CPU), uint64(e.Memory), uint64(e.Pods), uint64(e.Authority))
+	for _, name := range sortedKeys(e.Extended) {
+		h = chance.Hash(h, chance.HashString(name), uint64(e.Extended[name]))
+	}
+	for i := range e.Devices {
+		d := &e.Devices[i]
+		h = chance.Hash(h, chance.HashString(d.Model), uint64(d.Memory), uint64(d.Island), uint64(d.NUMA), uint64(d.Sharing))
+		for _, p := range d.Profiles {
+			h = chance.Hash(h, chance.HashString(p.Name))
+		}
+	}
+	for _, key := range sortedKeys(e.Labels) {
+		if key != hostLabel {
+			h = chance.Hash(h, chance.HashString(key), chance.HashString(e.Labels[key]))
+		}
+	}
+	for _, t := range e.Taints {
+		h = chance.Hash(h, chance.HashString(t.Key), chance.HashString(t.Value), uint64(t.Effect))
+	}
+	if id, known := w.classes[h]; known {
+		return id
+	}
+	name := fmt.Sprintf("%v, %v", e.CPU, e.Memory)
+	if len(e.Devices) > 0 {
+		name = fmt.Sprintf("%d × %s, %s", len(e.Devices), e.Devices[0].Model, name)
+	}
+	id := w.ledger.AddClass(cluster.Class{Key: h, Name: name})
+	w.classes[h] = id
+	return id
+}
+
+// vector builds an amount, interning extended resources.
+func (w *World) vector(cpu, memory, pods int64, extended map[string]int64) cluster.Vector {
+	v := cluster.MakeVector(cpu, memory, pods)
+	for _, name := range sortedKeys(extended) {
+		d, known := w.extended[name]
+		if !known {
+			d = cluster.DimExtended + cluster.Dim(len(w.dimNames))
+			w.extended[name] = d
+			w.dimNames = append(w.dimNames, w.Symbol(name))
+		}
+		v = v.With(d, extended[name])
+	}
+	return v
+}
+
+// NodeLife moves a node to another station of its life.
+type NodeLife struct {
+	Name string
+	Life cluster.Life
+}
+
+func (e NodeLife) apply(w *World) error {
+	id, err := w.nodeNamed(e.Name)
+	if err != nil {
+		return err
+	}
+	if e.Life == cluster.LifeOff {
+		return fmt.Errorf("node %s: life %q: remove the node instead", e.Name, e.Life)
+	}
+	w.ledger.SetLife(id, e.Life)
+	return nil
+}
+
+// NodeRemoved takes a node away. Pods charged to it wait again, one attempt
+// later.
+type NodeRemoved struct{ Name string }
+
+func (e NodeRemoved) apply(w *World) error {
+	id, err := w.nodeNamed(e.Name)
+	if err != nil {
+		return err
+	}
+	n := w.ledger.Node(id)
+	for _, pod := range n.Pods {
+		w.lose(pod)
+	}
+	count := n.Spec.DeviceCount
+	w.ledger.RemoveNode(id)
+	delete(w.nodes, e.Name)
+	w.freeNodes[count] = append(w.freeNodes[count], id)
+	return nil
+}
+
+// DeviceHealth says that a device turned sick or healed. Pods keep what they
+// hold of it until they are evicted or lost.
+type DeviceHealth struct {
+	Node   string
+	Device int32
+	Health cluster.Health
+}
+
+func (e DeviceHealth) apply(w *World) error {
+	id, err := w.nodeNamed(e.Node)
+	if err != nil {
+		return err
+	}
+	spec := w.ledger.Node(id).Spec
+	if e.Device < 0 || e.Device >= spec.DeviceCount {
+		return fmt.Errorf("node %s: device %d: it has %d", e.Node, e.Device, spec.DeviceCount)
+	}
+	w.ledger.SetHealth(spec.FirstDevice+cluster.DeviceID(e.Device), e.Health)
+	return nil
+}
+
+func (w *World) nodeNamed(name string) (cluster.NodeID, error) {
+	id, ok := w.nodes[name]
+	if !ok {
+		return cluster.None, fmt.Errorf("node %q: no such node", name)
+	}
+	return id, nil
+}

@@ -1,0 +1,275 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+)
+
+// Request is what a pod asks for: its effective request.
+type Request struct {
+	CPU         quantity.MilliCPU
+	Memory      quantity.Bytes
+	Extended    map[string]int64
+	Devices     []DeviceRequest
+	Selector    [][]Requirement
+	Tolerations []Toleration
+}
+
+// DeviceRequest asks for Count devices, each Milli of one.
+type DeviceRequest struct {
+	Count      int32
+	Milli      quantity.MilliGPU // 1000: the device alone
+	Memory     quantity.Bytes
+	Profile    string
+	Models     []string
+	MinMemory  quantity.Bytes
+	SameIsland bool
+	SameNUMA   bool
+}
+
+// Requirement is a condition on a label.
+type Requirement struct {
+	Key    string
+	Op     cluster.Operator
+	Values []string
+	Number int64
+}
+
+// Toleration lets a pod onto a tainted node.
+type Toleration struct {
+	Key, Value          string
+	AnyValue, AnyEffect bool
+	Effect              cluster.TaintEffect
+}
+
+// PodAdded makes a pod known; it waits from then on.
+type PodAdded struct {
+	Name         string
+	UID          string // empty: the name
+	Kind         string
+	Queue        string
+	Priority     int32
+	Request      Request
+	Alternatives []Request
+	SLATotal     moment.Span
+	Expected     moment.Span
+	Protected    bool
+}
+
+func (e PodAdded) apply(w *World) error {
+	if _, dup := w.pods[e.Name]; dup || e.Name == "" {
+		return fmt.Errorf("pod: name %q: must be new and not empty", e.Name)
+	}
+	queue := cluster.QueueID(cluster.None)
+	if e.Queue != "" {
+		id, ok := w.queues[e.Queue]
+		if !ok {
+			return fmt.Errorf("pod %s: queue %q: no such queue", e.Name, e.Queue)
+		}
+		queue = id
+	}
+	for _, r := range append([]Request{e.Request}, e.Alternatives...) {
+		if err := r.validate(); err != nil {
+			return fmt.Errorf("pod %s: %w", e.Name, err)
+		}
+	}
+	if e.UID == "" {
+		e.UID = e.Name
+	}
+	spec := &cluster.PodSpec{
+		Name: e.Name, UID: e.UID, Shape: w.shape(&e.Request), Kind: w.Symbol(e.Kind),
+		Group: cluster.None, Job: cluster.None, Service: cluster.None, Queue: queue, Rank: cluster.None,
+		Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected,
+	}
+	for i := range e.Alternatives {
+		spec.Alternatives = append(spec.Alternatives, w.shape(&e.Alternatives[i]))
+	}
+	reuse := cluster.PodID(cluster.None)
+	if n := len(w.freePods); n > 0 {
+		reuse = w.freePods[n-1]
+		w.freePods = w.freePods[:n-1]
+	}
+	w.pods[e.Name] = w.ledger.AddPod(cluster.Pod{
+		Spec: spec, Key: chance.HashString(e.UID), Phase: cluster.PhaseWaiting, Placement: cluster.Nowhere(),
+		LastNode: cluster.None, Intent: cluster.None, Arrived: w.now,
+	}, reuse)
+	return nil
+}
+
+func (r *Request) validate() error {
+	if r.CPU < 0 || r.Memory < 0 {
+		return fmt.Errorf("cpu %d, memory %d: must not be negative", r.CPU, r.Memory)
+	}
+	for i := range r.Devices {
+		d := &r.Devices[i]
+		switch {
+		case d.Count <= 0 || d.Count > maxDevices:
+			return fmt.Errorf("device request %d: count %d: must be 1 to %d", i, d.Count, maxDevices)
+		case d.Profile == "" && (d.Milli <= 0 || d.Milli > quantity.WholeGPU):
+			return fmt.Errorf("device request %d: share %d milli-GPU: must be 1 to 1000", i, d.Milli)
+		case d.Memory < 0 || d.MinMemory < 0:
+			return fmt.Errorf("device request %d: memory %d: must not be negative", i, min(d.Memory, d.MinMemory))
+		}
+	}
+	return nil
+}
+
+// shape interns a request.
+func (w *World) shape(r *Request) cluster.ShapeID {
+	key := r.key()
+	if id, known := w.shapes[key]; known {
+		return id
+	}
+	s := cluster.Shape{Key: key, Need: w.vector(int64(r.CPU), int64(r.Memory), 1, r.Extended)}
+	for i := range r.Devices {
+		d := &r.Devices[i]
+		out := cluster.DeviceRequest{
+			Count: d.Count, Milli: d.Milli, Memory: d.Memory, Profile: w.Symbol(d.Profile),
+			MinMemory: d.MinMemory, SameIsland: d.SameIsland, SameNUMA: d.SameNUMA,
+		}
+		for _, model := range d.Models {
+			out.Models = append(out.Models, w.Symbol(model))
+		}
+		slices.Sort(out.Models)
+		s.Devices = append(s.Devices, out)
+	}
+	for _, terms := range r.Selector {
+		var out []cluster.Requirement
+		for _, t := range terms {
+			requirement := cluster.Requirement{Key: w.Symbol(t.Key), Op: t.Op, Number: t.Number}
+			for _, value := range t.Values {
+				requirement.Values = append(requirement.Values, w.Symbol(value))
+			}
+			out = append(out, requirement)
+		}
+		s.Selector = append(s.Selector, out)
+	}
+	for _, t := range r.Tolerations {
+		s.Tolerations = append(s.Tolerations, cluster.Toleration{
+			Key: w.Symbol(t.Key), Value: w.Symbol(t.Value), AnyValue: t.AnyValue, AnyEffect: t.AnyEffect, Effect: t.Effect,
+		})
+	}
+	id := w.ledger.AddShape(s)
+	w.shapes[key] = id
+	return id
+}
+
+// key hashes a request by content; it is the same in every world.
+func (r *Request) key() uint64 {
+	h := chance.Hash(uint64(r.CPU), uint64(r.Memory))
+	for _, name := range sortedKeys(r.Extended) {
+		h = chance.Hash(h, 1, chance.HashString(name), uint64(r.Extended[name]))
+	}
+	for i := range r.Devices {
+		d := &r.Devices[i]
+		flags := uint64(0)
+		if d.SameIsland {
+			flags |= 1
+		}
+		if d.SameNUMA {
+			flags |= 2
+		}
+		h = chance.Hash(h, 2, uint64(d.Count), uint64(d.Milli), uint64(d.Memory), chance.HashString(d.Profile), uint64(d.MinMemory), flags)
+		models := slices.Sorted(slices.Values(d.Models))
+		for _, model := range models {
+			h = chance.Fold(h, chance.HashString(model))
+		}
+	}
+	for _, terms := range r.Selector {
+		h = chance.Hash(h, 3)
+		for _, t := range terms {
+			h = chance.Hash(h, chance.HashString(t.Key), uint64(t.Op), uint64(t.Number))
+			for _, value := range t.Values {
+				h = chance.Fold(h, chance.HashString(value))
+			}
+		}
+	}
+	for _, t := range r.Tolerations {
+		flags := uint64(t.Effect) << 2
+		if t.AnyValue {
+			flags |= 1
+		}
+		if t.AnyEffect {
+			flags |= 2
+		}
+		h = chance.Hash(h, 4, chance.HashString(t.Key), chance.HashString(t.Value), flags)
+	}
+	return h
+}
+
+// PodRemoved takes a pod away, wherever it stands: finished, deleted, given up.
+type PodRemoved struct{ Name string }
+
+func (e PodRemoved) apply(w *World) error {
+	id, err := w.podNamed(e.Name)
+	if err != nil {
+		return err
+	}
+	w.dropIntent(id)
+	if w.ledger.Pod(id).Phase.Charged() {
+		w.ledger.Discharge(id, cluster.PhaseGone)
+	} else {
+		w.ledger.SetPhase(id, cluster.PhaseGone)
+	}
+	delete(w.pods, e.Name)
+	w.freePods = append(w.freePods, id)
+	return nil
+}
+
+// Started says that a bound pod runs.
+type Started struct{ Name string }
+
+func (e Started) apply(w *World) error {
+	id, err := w.podIn(e.Name, cluster.PhaseBound)
+	if err != nil {
+		return err
+	}
+	w.ledger.SetPhase(id, cluster.PhaseRunning)
+	w.ledger.EditPod(id).Started = w.now
+	return nil
+}
+
+// Lost says that a pod's place is gone without our doing; it waits again.
+type Lost struct{ Name string }
+
+func (e Lost) apply(w *World) error {
+	id, err := w.podNamed(e.Name)
+	if err != nil {
+		return err
+	}
+	if p := w.ledger.Pod(id); !p.Phase.Charged() {
+		return fmt.Errorf("pod %s: it is %v and holds nothing to lose", e.Name, p.Phase)
+	}
+	w.lose(id)
+	return nil
+}
+
+func (w *World) lose(id cluster.PodID) {
+	w.dropIntent(id)
+	w.ledger.Discharge(id, cluster.PhaseWaiting)
+	w.ledger.EditPod(id).Attempt++
+}
+
+func (w *World) podNamed(name string) (cluster.PodID, error) {
+	id, ok := w.pods[name]
+	if !ok {
+		return cluster.None, fmt.Errorf("pod %q: no such pod", name)
+	}
+	return id, nil
+}
+
+func (w *World) podIn(name string, phase cluster.Phase) (cluster.PodID, error) {
+	id, err := w.podNamed(name)
+	if err != nil {
+		return id, err
+	}
+	if is := w.ledger.Pod(id).Phase; is != phase {
+		return id, fmt.Errorf("pod %s: it is %v, not %v", name, is, phase)
+	}
+	return id, nil
+}

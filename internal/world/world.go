@@ -1,0 +1,89 @@
+package world
+
+import (
+	"fmt"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+)
+
+// World is the mutable truth.
+type World struct {
+	ledger   *cluster.Ledger
+	interner cluster.Interner
+	now      moment.Instant
+
+	nodes   map[string]cluster.NodeID
+	pods    map[string]cluster.PodID
+	domains map[string]cluster.DomainID
+	queues  map[string]cluster.QueueID
+	classes map[uint64]cluster.ClassID
+	shapes  map[uint64]cluster.ShapeID
+
+	freePods    []cluster.PodID
+	freeNodes   map[int32][]cluster.NodeID // by number of devices
+	freeIntents []cluster.IntentID
+	extended    map[string]cluster.Dim
+	dimNames    []cluster.Symbol
+}
+
+// New returns an empty world.
+func New() *World {
+	return &World{
+		ledger:    cluster.NewLedger(),
+		nodes:     make(map[string]cluster.NodeID),
+		pods:      make(map[string]cluster.PodID),
+		domains:   make(map[string]cluster.DomainID),
+		queues:    make(map[string]cluster.QueueID),
+		classes:   make(map[uint64]cluster.ClassID),
+		shapes:    make(map[uint64]cluster.ShapeID),
+		freeNodes: make(map[int32][]cluster.NodeID),
+		extended:  make(map[string]cluster.Dim),
+	}
+}
+
+// Event is something that happened, or was learned, or was committed to.
+type Event interface {
+	apply(w *World) error
+}
+
+// Apply takes one event in. Time never runs backwards.
+func (w *World) Apply(at moment.Instant, e Event) error {
+	if at < w.now {
+		return fmt.Errorf("apply %T at %v: the world is already at %v", e, at, w.now)
+	}
+	w.now = at
+	return e.apply(w)
+}
+
+// Snapshot returns the present state, which never changes again.
+func (w *World) Snapshot() *cluster.Snapshot {
+	w.ledger.SetSymbols(w.interner.Symbols())
+	w.ledger.SetExtended(w.dimNames)
+	return w.ledger.Freeze()
+}
+
+// View shows the present state; it changes with the next event.
+func (w *World) View() *cluster.View {
+	w.ledger.SetSymbols(w.interner.Symbols())
+	w.ledger.SetExtended(w.dimNames)
+	return &w.ledger.View
+}
+
+// Now is the instant of the last event.
+func (w *World) Now() moment.Instant { return w.now }
+
+// Pod returns the id of a pod by name.
+func (w *World) Pod(name string) (cluster.PodID, bool) {
+	id, ok := w.pods[name]
+	return id, ok
+}
+
+// Node returns the id of a node by name.
+func (w *World) Node(name string) (cluster.NodeID, bool) {
+	id, ok := w.nodes[name]
+	return id, ok
+}
+
+// Symbol interns a name.
+func (w *World) Symbol(text string) cluster.Symbol { return w.interner.Intern(text) }
