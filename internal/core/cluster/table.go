@@ -89,20 +89,5 @@ func (t *Table[T]) rollback(m tableMark, o *owner) {
 	t.length = m.length
 }
 
-// forget drops the undo record; what was done stays.
-func (t *Table[T]) forget() {
-	clear(t.undo)
-	t.undo = t.undo[:0]
-}
-
 // frozen returns the table for a reader: same pages, no right to write.
 func (t *Table[T]) frozen() Table[T] { return Table[T]{pages: t.pages, length: t.length} }
-
-// deepCopy returns a table that shares no page. It is the oracle of the tests.
-func (t *Table[T]) deepCopy() Table[T] {
-	out := Table[T]{pages: make([]*page[T], len(t.pages)), length: t.length}
-	for i, p := range t.pages {
-		out.pages[i] = &page[T]{rows: p.rows}
-	}
-	return out
-}

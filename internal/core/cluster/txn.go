@@ -156,6 +156,11 @@ func (l *Ledger) Admit(pod PodID, place *Placement) error {
 	if d, short := n.Free.ShortOf(&shape.Need); short {
 		return fmt.Errorf("place %s on %s: %s needs %d, free %d", p.Spec.Name, n.Spec.Name, l.DimName(d), shape.Need.At(d), n.Free.At(d))
 	}
+	for q := p.Spec.Queue; q != None; q = l.Queues.At(int32(q)).Parent {
+		if row := l.Queues.At(int32(q)); row.LimitMilli > 0 && row.UsedMilli+shape.Milli() > row.LimitMilli {
+			return fmt.Errorf("place %s: queue %s would use %d milli-GPU, its limit is %d", p.Spec.Name, row.Name, row.UsedMilli+shape.Milli(), row.LimitMilli)
+		}
+	}
 	if len(place.Grants) != int(shape.DeviceCount()) {
 		return fmt.Errorf("place %s on %s: %d devices given, %d asked for", p.Spec.Name, n.Spec.Name, len(place.Grants), shape.DeviceCount())
 	}

@@ -36,7 +36,8 @@ const (
 	DeviceProfileRoom
 	DeviceIdle // whole devices: too few are idle
 	DeviceLinkRoom
-	GaveUp // the search ran out of budget; it does not say "impossible"
+	QueueLimit // the pod's queue, or one above it, is at its limit
+	GaveUp     // the search ran out of budget; it does not say "impossible"
 )
 
 // Future returns what has to happen before the answer of a code can change.
@@ -74,6 +75,8 @@ type Reason struct {
 	Have int64       // the most that any node considered can give
 	// Nodes is on how many of Of nodes this constraint was the last to bind.
 	Nodes, Of int32
+	// Queue is the one at its limit, for QueueLimit.
+	Queue cluster.QueueID
 }
 
 // None says that nothing binds.
@@ -129,6 +132,8 @@ func (r Reason) constraint(v *cluster.View) string {
 		return "no device has room left for the partition"
 	case DeviceIdle:
 		return fmt.Sprintf("needs %d idle devices on one node, the most idle is %d", r.Need, r.Have)
+	case QueueLimit:
+		return fmt.Sprintf("queue %s would use %d milli-GPU, its limit is %d", v.Queues.At(int32(r.Queue)).Name, r.Need, r.Have)
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %d idle linked devices, the most idle is %d", r.Need, r.Have)
 	}
@@ -143,4 +148,40 @@ func amount(d cluster.Dim, n int64) string {
 		return quantity.Bytes(n).String()
 	}
 	return fmt.Sprint(n)
+}
+
+// Kind returns the constraint without its numbers, for counting.
+func (r Reason) Kind(v *cluster.View) string {
+	if name, ok := kinds[r.Code]; ok {
+		return name
+	}
+	if r.Code == NodeCapacity || r.Code == NodeRoom {
+		where := "no node large enough in "
+		if r.Code == NodeRoom {
+			where = "too little free on one node: "
+		}
+		return where + v.DimName(r.Dim)
+	}
+	return "fits"
+}
+
+var kinds = map[Code]string{ //const: names of the constraints
+	NoNodes:           "no nodes",
+	DeviceModel:       "no device of an allowed model",
+	DeviceMemorySize:  "no device with as much memory",
+	DeviceKind:        "no device that can be divided so",
+	DeviceCount:       "too few devices on any node",
+	DeviceLink:        "no island large enough",
+	DeviceAuthority:   "the kubelet picks the card",
+	NodeExcluded:      "ruled out by volumes or selectors",
+	NodeSelector:      "labels asked for",
+	NodeTaint:         "taints not tolerated",
+	NodeLife:          "nodes not ready",
+	DeviceRoom:        "no device with as much of it left",
+	DeviceMemoryRoom:  "too little device memory free",
+	DeviceProfileRoom: "no room for the partition",
+	DeviceIdle:        "too few idle devices on one node",
+	DeviceLinkRoom:    "too few idle linked devices",
+	QueueLimit:        "queue at its limit",
+	GaveUp:            "search gave up",
 }

@@ -81,11 +81,18 @@ func (r *round) place(pod cluster.PodID) {
 		if !more {
 			break
 		}
+		if !fit.Queue(r.txn.View(), pod, shape).None() {
+			continue
+		}
 		if node := r.choose(pod, shape); node != cluster.None && r.take(pod, shape, node) {
 			return
 		}
 	}
-	r.waiting = append(r.waiting, decision.Waiting{Pod: pod, Why: r.memo.reason(r.txn.View(), spec.Shape)})
+	why := fit.Queue(r.txn.View(), pod, spec.Shape)
+	if why.None() {
+		why = r.memo.reason(r.txn.View(), spec.Shape)
+	}
+	r.waiting = append(r.waiting, decision.Waiting{Pod: pod, Why: why})
 }
 
 // choose returns the best node for one shape of the pod; None where none fits.
@@ -112,7 +119,7 @@ func (r *round) choose(pod cluster.PodID, shape cluster.ShapeID) cluster.NodeID 
 // not hold the pod.
 func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) bool {
 	v := r.txn.View()
-	grants, ok := r.grants(v, shape, node)
+	grants, ok := r.grants(v, pod, shape, node)
 	if !ok {
 		return false
 	}
@@ -137,9 +144,9 @@ func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.Node
 	return true
 }
 
-func (r *round) grants(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) ([]cluster.Grant, bool) {
+func (r *round) grants(v *cluster.View, pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) ([]cluster.Grant, bool) {
 	if r.policy.Grants != nil {
-		return r.policy.Grants(v, shape, node)
+		return r.policy.Grants(v, r.cycle, pod, shape, node)
 	}
 	return fit.Grants(v, v.Shape(shape), v.Node(node))
 }

@@ -43,6 +43,7 @@ type Memo struct {
 type answer struct {
 	key   uint64
 	value int64
+	why   decision.Reason // of an unfit node
 }
 
 const (
@@ -223,27 +224,30 @@ func (m *Memo) stateKey(v *cluster.View, node cluster.NodeID) uint64 {
 
 func (m *Memo) rescore(v *cluster.View, id cluster.ShapeID, s *scores, node cluster.NodeID) {
 	s.whyKnown = false
-	state := m.stateKey(v, node)
-	s.states[node] = state
+	s.states[node] = m.stateKey(v, node)
+	s.values[node] = m.answer(v, id, node).value
+}
+
+// answer judges and scores one node, or remembers an alike one.
+func (m *Memo) answer(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) answer {
 	shape := v.Shape(id)
-	// Facts and selectors may single out a node by name: no sharing then.
-	alone := v.Facts != nil || len(shape.Selector) > 0
-	key := chance.Fold(shape.Key, state)
+	key := chance.Fold(shape.Key, m.stateKey(v, node))
 	line := &m.answers[key%answerLines]
-	if !alone && line.key == key {
-		s.values[node] = line.value
-		return
+	// Facts and selectors may single out a node by name: no sharing then.
+	shared := v.Facts == nil && len(shape.Selector) == 0
+	if shared && line.key == key {
+		return *line
 	}
-	value := int64(unfit)
-	if fit.Check(v, id, node).None() {
-		if value = 0; m.policy.Score != nil {
-			value = max(m.policy.Score(v, id, node), unfit+1)
+	a := answer{key: key, value: unfit, why: fit.Check(v, id, node)}
+	if a.why.None() {
+		if a.value = 0; m.policy.Score != nil {
+			a.value = max(m.policy.Score(v, id, node), unfit+1)
 		}
 	}
-	s.values[node] = value
-	if !alone {
-		*line = answer{key: key, value: value}
+	if shared {
+		*line = a
 	}
+	return a
 }
 
 // better is the winner of two nodes: the higher score, the lower tie, the lower
@@ -276,7 +280,8 @@ func (s *scores) replay(ties []uint64, node int32) {
 func (m *Memo) reason(v *cluster.View, id cluster.ShapeID) decision.Reason {
 	s := m.refresh(v, id)
 	if !s.whyKnown {
-		s.why, s.whyKnown = fit.Explain(v, id), true
+		s.why = fit.ExplainWith(v, func(node cluster.NodeID) decision.Reason { return m.answer(v, id, node).why })
+		s.whyKnown = true
 	}
 	return s.why
 }

@@ -26,7 +26,7 @@ type Policy struct {
 	Residents bool
 
 	// Grants picks the devices on the chosen node. Nil: fit.Grants.
-	Grants func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) ([]cluster.Grant, bool)
+	Grants func(v *cluster.View, c decision.Cycle, pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) ([]cluster.Grant, bool)
 
 	// Affinity is what returning to the node it ran on before is worth to a pod,
 	// in the scale of Score.

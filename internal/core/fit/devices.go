@@ -137,10 +137,12 @@ func emptyDevices(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) de
 	}
 	smallest := max(r.MinMemory, r.Memory)
 	switch {
-	case count >= int64(r.Count):
-		if largest := mostLinked(v, n, r, false); (r.SameIsland || r.SameNUMA) && largest < int64(r.Count) {
+	case count >= int64(r.Count) && (r.SameIsland || r.SameNUMA):
+		if largest := mostLinked(v, n, r, false); largest < int64(r.Count) {
 			return decision.Reason{Code: decision.DeviceLink, Need: int64(r.Count), Have: largest}
 		}
+		return decision.Reason{}
+	case count >= int64(r.Count):
 		return decision.Reason{}
 	case modelled == 0 && len(r.Models) > 0:
 		return decision.Reason{Code: decision.DeviceModel, Need: int64(r.Count)}

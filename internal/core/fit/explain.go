@@ -64,16 +64,33 @@ func (t *Tally) Reason() decision.Reason {
 // Explain returns why no node of the view takes the shape; a zero Reason where
 // one does.
 func Explain(v *cluster.View, id cluster.ShapeID) decision.Reason {
+	return ExplainWith(v, func(node cluster.NodeID) decision.Reason { return Check(v, id, node) })
+}
+
+// ExplainWith is Explain for a caller that keeps the answers of nodes.
+func ExplainWith(v *cluster.View, check func(cluster.NodeID) decision.Reason) decision.Reason {
 	var t Tally
 	for i := range v.Nodes.Len() {
 		if v.Node(cluster.NodeID(i)).Life == cluster.LifeOff {
 			continue
 		}
-		r := Check(v, id, cluster.NodeID(i))
+		r := check(cluster.NodeID(i))
 		if r.None() {
 			return r
 		}
 		t.Add(r)
 	}
 	return t.Reason()
+}
+
+// Queue says whether the pod's queue, and each above it, allows the shape.
+func Queue(v *cluster.View, pod cluster.PodID, id cluster.ShapeID) decision.Reason {
+	milli := v.Shape(id).Milli()
+	for q := v.Pod(pod).Spec.Queue; q != cluster.None; q = v.Queues.At(int32(q)).Parent {
+		row := v.Queues.At(int32(q))
+		if row.LimitMilli > 0 && row.UsedMilli+milli > row.LimitMilli {
+			return decision.Reason{Code: decision.QueueLimit, Need: int64(row.UsedMilli + milli), Have: int64(row.LimitMilli), Queue: q}
+		}
+	}
+	return decision.Reason{}
 }

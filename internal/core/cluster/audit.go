@@ -1,0 +1,239 @@
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+)
+
+// Audit recomputes every account of the view from its pods and says where the
+// books differ, or where a limit is exceeded. It returns nil for sound books.
+// It reads everything: for tests, and for a live self-check now and then.
+func Audit(v *View) error {
+	a := audit{view: v, milli: make([]quantity.MilliGPU, v.Devices.Len()), memory: make([]quantity.Bytes, v.Devices.Len()),
+		holders: make([]int32, v.Devices.Len()), counters: make(map[DeviceID][]int64), used: make([]Vector, v.Nodes.Len()), pods: make([]int, v.Nodes.Len())}
+	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.queues, a.waiting, a.intents} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type audit struct {
+	view     *View
+	milli    []quantity.MilliGPU
+	memory   []quantity.Bytes
+	holders  []int32
+	counters map[DeviceID][]int64
+	used     []Vector
+	pods     []int
+}
+
+// gather adds up what the pods hold.
+func (a *audit) gather() error {
+	v := a.view
+	for i := range v.Pods.Len() {
+		p := v.Pod(PodID(i))
+		if p.Phase.Charged() != p.Placement.Placed() && p.Phase != PhaseGone {
+			return fmt.Errorf("audit: pod %s is %v with node %d", p.Spec.Name, p.Phase, p.Placement.Node)
+		}
+		if !p.Phase.Charged() {
+			continue
+		}
+		node := p.Placement.Node
+		a.used[node] = a.used[node].Plus(&v.Shape(p.Placement.Shape).Need)
+		a.pods[node]++
+		for _, g := range p.Placement.Grants {
+			if v.Device(g.Device).Node != node {
+				return fmt.Errorf("audit: pod %s on %s holds device %d of another node", p.Spec.Name, v.Node(node).Spec.Name, g.Device)
+			}
+			a.milli[g.Device] += g.Milli
+			a.memory[g.Device] += g.Memory
+			a.holders[g.Device]++
+			a.count(&g)
+		}
+	}
+	return nil
+}
+
+func (a *audit) count(g *Grant) {
+	spec := a.view.Device(g.Device).Spec
+	for i := range spec.Profiles {
+		if g.Profile == 0 || spec.Profiles[i].Name != g.Profile {
+			continue
+		}
+		if a.counters[g.Device] == nil {
+			a.counters[g.Device] = make([]int64, len(spec.Counters))
+		}
+		for c, amount := range spec.Profiles[i].Consumes {
+			a.counters[g.Device][c] += amount
+		}
+	}
+}
+
+func (a *audit) nodes() error {
+	v := a.view
+	for i := range v.Nodes.Len() {
+		n := v.Node(NodeID(i))
+		if n.Life == LifeOff {
+			if a.pods[i] > 0 {
+				return fmt.Errorf("audit: %d pods on node %s, which is off", a.pods[i], n.Spec.Name)
+			}
+			continue
+		}
+		want := n.Spec.Allocatable.Minus(&a.used[i])
+		if !want.Equal(&n.Free) {
+			return fmt.Errorf("audit: node %s: free %v, its pods leave %v", n.Spec.Name, n.Free, want)
+		}
+		zero := Vector{}
+		if d, short := n.Free.ShortOf(&zero); short || negative(&n.Free) {
+			return fmt.Errorf("audit: node %s: overdrawn, free %v (dimension %d)", n.Spec.Name, n.Free, d)
+		}
+		if len(n.Pods) != a.pods[i] {
+			return fmt.Errorf("audit: node %s: lists %d pods, holds %d", n.Spec.Name, len(n.Pods), a.pods[i])
+		}
+		for _, pod := range n.Pods {
+			if v.Pod(pod).Placement.Node != NodeID(i) {
+				return fmt.Errorf("audit: node %s lists pod %s, which is elsewhere", n.Spec.Name, v.Pod(pod).Spec.Name)
+			}
+		}
+	}
+	return nil
+}
+
+func negative(v *Vector) bool {
+	for d := range v.Dims() {
+		if v.At(d) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *audit) devices() error {
+	v := a.view
+	for i := range v.Devices.Len() {
+		d := v.Device(DeviceID(i))
+		name := v.Node(d.Node).Spec.Name + "/" + d.Spec.Name
+		switch {
+		case v.Node(d.Node).Life == LifeOff:
+		case d.FreeMilli != quantity.WholeGPU-a.milli[i] || d.FreeMemory != d.Spec.Memory-a.memory[i] || d.Holders != a.holders[i]:
+			return fmt.Errorf("audit: device %s: free %d milli and %d bytes with %d holders; its pods hold %d, %d and are %d",
+				name, d.FreeMilli, d.FreeMemory, d.Holders, a.milli[i], a.memory[i], a.holders[i])
+		case d.FreeMilli < 0 || d.FreeMemory < 0:
+			return fmt.Errorf("audit: device %s: overdrawn, free %d milli and %d bytes", name, d.FreeMilli, d.FreeMemory)
+		}
+		for c := range d.Spec.Counters {
+			used, want := counterAt(d.Used, c), counterAt(a.counters[DeviceID(i)], c)
+			if used != want || used > d.Spec.Counters[c].Total {
+				return fmt.Errorf("audit: device %s: counter %d at %d of %d, its pods use %d", name, c, used, d.Spec.Counters[c].Total, want)
+			}
+		}
+	}
+	return nil
+}
+
+func counterAt(used []int64, c int) int64 {
+	if c < len(used) {
+		return used[c]
+	}
+	return 0
+}
+
+func (a *audit) totals() error {
+	v := a.view
+	classes, domains := make([]Totals, v.Classes.Len()), make([]Totals, v.Domains.Len())
+	for i := range v.Nodes.Len() {
+		n := v.Node(NodeID(i))
+		if n.Spec.Class != None {
+			classes[n.Spec.Class].add(n, 1)
+		}
+		for d := n.Spec.Domain; d != None; d = v.Domains.At(int32(d)).Parent {
+			domains[d].add(n, 1)
+		}
+		milli, idle := quantity.MilliGPU(0), int32(0)
+		for k := range n.Spec.DeviceCount {
+			if d := v.DeviceOf(n, k); d.Health == Healthy {
+				milli += d.FreeMilli
+				if d.Holders == 0 {
+					idle++
+				}
+			}
+		}
+		if milli != n.FreeMilli || idle != n.IdleDevices {
+			return fmt.Errorf("audit: node %s: %d milli-GPU free on %d idle devices, counted %d on %d", n.Spec.Name, n.FreeMilli, n.IdleDevices, milli, idle)
+		}
+	}
+	for i := range classes {
+		if c := v.Classes.At(int32(i)); c.Totals != classes[i] {
+			return fmt.Errorf("audit: class %s: totals %+v, counted %+v", c.Name, c.Totals, classes[i])
+		}
+	}
+	for i := range domains {
+		if d := v.Domains.At(int32(i)); d.Totals != domains[i] {
+			return fmt.Errorf("audit: domain %s: totals %+v, counted %+v", d.Name, d.Totals, domains[i])
+		}
+	}
+	return nil
+}
+
+func (a *audit) queues() error {
+	v := a.view
+	used, milli := make([]Vector, v.Queues.Len()), make([]quantity.MilliGPU, v.Queues.Len())
+	for i := range v.Pods.Len() {
+		p := v.Pod(PodID(i))
+		if !p.Phase.Charged() {
+			continue
+		}
+		shape := v.Shape(p.Placement.Shape)
+		for q := p.Spec.Queue; q != None; q = v.Queues.At(int32(q)).Parent {
+			used[q] = used[q].Plus(&shape.Need)
+			milli[q] += shape.Milli()
+		}
+	}
+	for i := range used {
+		q := v.Queues.At(int32(i))
+		if !q.Used.Equal(&used[i]) || q.UsedMilli != milli[i] {
+			return fmt.Errorf("audit: queue %s: uses %v and %d milli-GPU, its pods hold %v and %d", q.Name, q.Used, q.UsedMilli, used[i], milli[i])
+		}
+		if q.LimitMilli > 0 && q.UsedMilli > q.LimitMilli {
+			return fmt.Errorf("audit: queue %s: uses %d milli-GPU, its limit is %d", q.Name, q.UsedMilli, q.LimitMilli)
+		}
+	}
+	return nil
+}
+
+func (a *audit) waiting() error {
+	v, listed := a.view, 0
+	for _, id := range v.AppendWaiting(nil) {
+		if p := v.Pod(id); p.Phase != PhaseWaiting {
+			return fmt.Errorf("audit: pod %s is listed as waiting, it is %v", p.Spec.Name, p.Phase)
+		}
+		listed++
+	}
+	waiting := 0
+	for i := range v.Pods.Len() {
+		if v.Pod(PodID(i)).Phase == PhaseWaiting {
+			waiting++
+		}
+	}
+	if listed != waiting {
+		return fmt.Errorf("audit: %d pods wait, %d are listed", waiting, listed)
+	}
+	return nil
+}
+
+func (a *audit) intents() error {
+	v := a.view
+	for i := range v.Intents.Len() {
+		in := v.Intents.At(int32(i))
+		if in.ID == 0 {
+			continue
+		}
+		if p := v.Pod(in.Pod); p.Intent != IntentID(i) || p.Phase != PhasePlacing && p.Phase != PhaseTerminating {
+			return fmt.Errorf("audit: an intent to %v pod %s, which is %v", in.Action, p.Spec.Name, p.Phase)
+		}
+	}
+	return nil
+}

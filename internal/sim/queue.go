@@ -1,0 +1,67 @@
+package sim
+
+import (
+	"container/heap"
+
+	"github.com/headrace-dev/headrace/internal/core/moment"
+)
+
+// happening is something that will be: kind, whom it concerns, and the version
+// of that life it was foreseen for.
+type happening struct {
+	at      moment.Instant
+	seq     uint64
+	kind    happeningKind
+	subject int32
+	version int32
+}
+
+type happeningKind uint8
+
+const (
+	arrives  happeningKind = iota // a pod
+	isBound                       // the API has carried out a bind
+	starts                        // a bound pod is ready to work
+	turns                         // a running pod ends a phase or its work
+	leaves                        // an evicted pod is gone
+	breaks                        // a node fails
+	mends                         // a node comes back
+	sickens                       // a device fails
+	heals                         // a device comes back
+	decides                       // an arrival cycle
+	reviews                       // a review cycle
+	samples                       // the meters are read
+)
+
+// agenda holds happenings in order of (instant, sequence).
+type agenda struct {
+	list happenings
+	seq  uint64
+}
+
+func (a *agenda) add(at moment.Instant, kind happeningKind, subject, version int32) {
+	a.seq++
+	heap.Push(&a.list, happening{at: at, seq: a.seq, kind: kind, subject: subject, version: version})
+}
+
+func (a *agenda) next() (happening, bool) {
+	if len(a.list) == 0 {
+		return happening{}, false
+	}
+	return heap.Pop(&a.list).(happening), true
+}
+
+type happenings []happening
+
+func (h happenings) Len() int { return len(h) }
+func (h happenings) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
+}
+func (h happenings) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *happenings) Push(x any)   { *h = append(*h, x.(happening)) }
+func (h *happenings) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}
