@@ -37,27 +37,29 @@ func populate(w *world.World, load *trace.Workload, wholeCards bool) error {
 
 // addDomains makes the node's zone and rack known and returns the innermost.
 func addDomains(w *world.World, n *trace.Node, known map[string]bool) (string, error) {
-	inner := ""
-	for _, d := range []struct {
-		name  string
-		level cluster.Level
-	}{{n.Zone, cluster.LevelZone}, {n.Rack, cluster.LevelRack}} {
-		if d.name == "" {
-			continue
+	if n.Zone != "" && !known[n.Zone] {
+		known[n.Zone] = true
+		if err := w.Apply(0, world.DomainAdded{Name: n.Zone, Level: cluster.LevelZone}); err != nil {
+			return "", err
 		}
-		name := d.name
-		if inner != "" {
-			name = inner + "/" + d.name
-		}
-		if !known[name] {
-			known[name] = true
-			if err := w.Apply(0, world.DomainAdded{Name: name, Level: d.level, Parent: inner}); err != nil {
-				return "", err
-			}
-		}
-		inner = name
 	}
-	return inner, nil
+	name := domainName(n)
+	if n.Rack != "" && !known[name] {
+		known[name] = true
+		if err := w.Apply(0, world.DomainAdded{Name: name, Level: cluster.LevelRack, Parent: n.Zone}); err != nil {
+			return "", err
+		}
+	}
+	return name, nil
+}
+
+// domainName names the innermost domain of a node: "zone/rack", or what there is
+// of it.
+func domainName(n *trace.Node) string {
+	if n.Zone != "" && n.Rack != "" {
+		return n.Zone + "/" + n.Rack
+	}
+	return n.Zone + n.Rack
 }
 
 func nodeAdded(n *trace.Node, domain string, wholeCards bool) world.NodeAdded {

@@ -19,18 +19,18 @@ type happening struct {
 type happeningKind uint8
 
 const (
-	arrives  happeningKind = iota // a pod
-	isBound                       // the API has carried out a bind
-	starts                        // a bound pod is ready to work
-	turns                         // a running pod ends a phase or its work
-	leaves                        // an evicted pod is gone
-	breaks                        // a node fails
-	mends                         // a node comes back
-	sickens                       // a device fails
-	heals                         // a device comes back
-	decides                       // an arrival cycle
-	reviews                       // a review cycle
-	samples                       // the meters are read
+	arrives happeningKind = iota // a pod
+	isBound                      // the API has carried out a bind
+	starts                       // a bound pod is ready to work
+	turns                        // a running pod ends a phase or its work
+	leaves                       // an evicted pod is gone
+	breaks                       // a node fails
+	mends                        // a node comes back
+	sickens                      // a device fails
+	heals                        // a device comes back
+	decides                      // an arrival cycle
+	reviews                      // a review cycle
+	samples                      // the meters are read
 )
 
 // agenda holds happenings in order of (instant, sequence).

@@ -53,7 +53,7 @@ func (r *run) offer(pod *trace.Pod, m *gauge) error {
 		m.remeasure(r.world.View(), d.Place.Node)
 	}
 	for _, w := range plan.Waiting {
-		r.countReason(&snapshot.View, w.Why)
+		r.countReason(&snapshot.View, *w.Why)
 		r.result.Failed++
 		if err := r.apply(0, world.PodRemoved{Name: pod.Name}); err != nil {
 			return err

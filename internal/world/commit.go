@@ -39,6 +39,9 @@ func (w *World) acceptBind(d *decision.Decision, p *cluster.Pod) error {
 	if err := w.ledger.Admit(d.Pod, &d.Place); err != nil {
 		return fmt.Errorf("accept: %w", err)
 	}
+	if n := w.ledger.Node(d.Place.Node); d.Host != (cluster.Ref{ID: int32(d.Place.Node), Generation: n.Generation}) {
+		return fmt.Errorf("accept bind %s on %s: the node it was decided for is gone", p.Spec.Name, n.Spec.Name)
+	}
 	w.ledger.Charge(d.Pod, d.Place, cluster.PhasePlacing)
 	w.addIntent(d)
 	return nil
@@ -128,6 +131,9 @@ type QueueAdded struct {
 func (e QueueAdded) apply(w *World) error {
 	if _, dup := w.queues[e.Name]; dup || e.Name == "" {
 		return fmt.Errorf("queue: name %q: must be new and not empty", e.Name)
+	}
+	if e.Weight < 0 || e.DeservedMilli < 0 || e.LimitMilli < 0 {
+		return fmt.Errorf("queue %s: weight %d, deserved %d, limit %d: must not be negative", e.Name, e.Weight, e.DeservedMilli, e.LimitMilli)
 	}
 	parent := cluster.QueueID(cluster.None)
 	if e.Parent != "" {

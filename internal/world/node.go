@@ -22,6 +22,9 @@ func (e DomainAdded) apply(w *World) error {
 	if _, dup := w.domains[e.Name]; dup || e.Name == "" {
 		return fmt.Errorf("domain: name %q: must be new and not empty", e.Name)
 	}
+	if e.Level > cluster.LevelCloud {
+		return fmt.Errorf("domain %s: level %d: no such level", e.Name, uint8(e.Level))
+	}
 	parent := cluster.DomainID(cluster.None)
 	if e.Parent != "" {
 		id, ok := w.domains[e.Parent]
@@ -125,24 +128,63 @@ func (e *NodeAdded) validate(w *World) error {
 	if e.CPU < 0 || e.Memory < 0 || e.Pods < 0 {
 		return fmt.Errorf("cpu %d, memory %d, pods %d: must not be negative", e.CPU, e.Memory, e.Pods)
 	}
+	if name, ok := negative(e.Extended); ok {
+		return fmt.Errorf("resource %s: %d: must not be negative", name, e.Extended[name])
+	}
+	if e.Life == cluster.LifeOff || e.Life > cluster.LifeReclaimed {
+		return fmt.Errorf("life %d: a node that is added is offered, launching, ready, draining or reclaimed", uint8(e.Life))
+	}
+	if e.Authority > cluster.AuthorityAgent {
+		return fmt.Errorf("authority %d: must be plugin, dra or agent", uint8(e.Authority))
+	}
 	if len(e.Devices) > maxDevices {
 		return fmt.Errorf("%d devices: at most %d", len(e.Devices), maxDevices)
 	}
 	for i := range e.Devices {
-		d := &e.Devices[i]
-		if d.Model == "" || d.Memory < 0 {
-			return fmt.Errorf("device %d: model %q, memory %d: a model is needed, memory not negative", i, d.Model, d.Memory)
+		if err := e.Devices[i].validate(); err != nil {
+			return fmt.Errorf("device %d: %w", i, err)
 		}
-		for _, p := range d.Profiles {
-			// order: any unknown counter is an error, whichever is met first.
-			for name := range p.Consumes {
-				if _, ok := d.Counters[name]; !ok {
-					return fmt.Errorf("device %d: profile %s consumes %q: the device has no such counter", i, p.Name, name)
-				}
+	}
+	return nil
+}
+
+func (d *Device) validate() error {
+	switch {
+	case d.Model == "" || d.Memory < 0:
+		return fmt.Errorf("model %q, memory %d: a model is needed, memory not negative", d.Model, d.Memory)
+	case d.Island < cluster.None || d.NUMA < cluster.None:
+		return fmt.Errorf("island %d, NUMA node %d: must be -1 (none) or above", d.Island, d.NUMA)
+	case d.Sharing > cluster.SharingPartition:
+		return fmt.Errorf("sharing %d: must be none, slices or partition", d.Sharing)
+	}
+	if name, ok := negative(d.Counters); ok {
+		return fmt.Errorf("counter %s: %d: must not be negative", name, d.Counters[name])
+	}
+	for i, p := range d.Profiles {
+		again := slices.ContainsFunc(d.Profiles[:i], func(q Profile) bool { return q.Name == p.Name })
+		switch {
+		case p.Name == "" || again:
+			return fmt.Errorf("profile name %q: must be new and not empty", p.Name)
+		case p.Milli <= 0 || p.Milli > quantity.WholeGPU || p.Memory < 0:
+			return fmt.Errorf("profile %s: %d milli-GPU, memory %d: must be 1 to 1000, memory not negative", p.Name, p.Milli, p.Memory)
+		}
+		for _, name := range sortedKeys(p.Consumes) {
+			if _, ok := d.Counters[name]; !ok || p.Consumes[name] < 0 {
+				return fmt.Errorf("profile %s consumes %d of %q: the device has no such counter, or it is negative", p.Name, p.Consumes[name], name)
 			}
 		}
 	}
 	return nil
+}
+
+// negative returns the first name whose amount is below zero.
+func negative(amounts map[string]int64) (string, bool) {
+	for _, name := range sortedKeys(amounts) {
+		if amounts[name] < 0 {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 func (w *World) deviceSpec(d *Device, index int) *cluster.DeviceSpec {
@@ -181,8 +223,14 @@ func (w *World) class(e *NodeAdded) cluster.ClassID {
 	for i := range e.Devices {
 		d := &e.Devices[i]
 		h = chance.Hash(h, chance.HashString(d.Model), uint64(d.Memory), uint64(d.Island), uint64(d.NUMA), uint64(d.Sharing))
+		for _, name := range sortedKeys(d.Counters) {
+			h = chance.Hash(h, chance.HashString(name), uint64(d.Counters[name]))
+		}
 		for _, p := range d.Profiles {
-			h = chance.Hash(h, chance.HashString(p.Name))
+			h = chance.Hash(h, chance.HashString(p.Name), uint64(p.Milli), uint64(p.Memory))
+			for _, name := range sortedKeys(p.Consumes) {
+				h = chance.Hash(h, chance.HashString(name), uint64(p.Consumes[name]))
+			}
 		}
 	}
 	for _, key := range sortedKeys(e.Labels) {
@@ -234,6 +282,9 @@ func (e NodeLife) apply(w *World) error {
 	if e.Life == cluster.LifeOff {
 		return fmt.Errorf("node %s: life %q: remove the node instead", e.Name, e.Life)
 	}
+	if e.Life > cluster.LifeReclaimed {
+		return fmt.Errorf("node %s: life %d: no such station", e.Name, uint8(e.Life))
+	}
 	w.ledger.SetLife(id, e.Life)
 	return nil
 }
@@ -274,6 +325,9 @@ func (e DeviceHealth) apply(w *World) error {
 	spec := w.ledger.Node(id).Spec
 	if e.Device < 0 || e.Device >= spec.DeviceCount {
 		return fmt.Errorf("node %s: device %d: it has %d", e.Node, e.Device, spec.DeviceCount)
+	}
+	if e.Health > cluster.Sick {
+		return fmt.Errorf("node %s: device %d: health %d: must be healthy or sick", e.Node, e.Device, e.Health)
 	}
 	w.ledger.SetHealth(spec.FirstDevice+cluster.DeviceID(e.Device), e.Health)
 	return nil

@@ -105,6 +105,9 @@ func (r *Request) validate() error {
 	if r.CPU < 0 || r.Memory < 0 {
 		return fmt.Errorf("cpu %d, memory %d: must not be negative", r.CPU, r.Memory)
 	}
+	if name, ok := negative(r.Extended); ok {
+		return fmt.Errorf("resource %s: %d: must not be negative", name, r.Extended[name])
+	}
 	for i := range r.Devices {
 		d := &r.Devices[i]
 		switch {
@@ -112,6 +115,8 @@ func (r *Request) validate() error {
 			return fmt.Errorf("device request %d: count %d: must be 1 to %d", i, d.Count, maxDevices)
 		case d.Profile == "" && (d.Milli <= 0 || d.Milli > quantity.WholeGPU):
 			return fmt.Errorf("device request %d: share %d milli-GPU: must be 1 to 1000", i, d.Milli)
+		case d.Profile != "" && (d.Milli < 0 || d.Milli > quantity.WholeGPU):
+			return fmt.Errorf("device request %d: profile %s with %d milli-GPU: must be 0 to 1000", i, d.Profile, d.Milli)
 		case d.Memory < 0 || d.MinMemory < 0:
 			return fmt.Errorf("device request %d: memory %d: must not be negative", i, min(d.Memory, d.MinMemory))
 		}

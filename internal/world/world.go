@@ -52,8 +52,13 @@ func (w *World) Apply(at moment.Instant, e Event) error {
 	if at < w.now {
 		return fmt.Errorf("apply %T at %v: the world is already at %v", e, at, w.now)
 	}
+	before := w.now
 	w.now = at
-	return e.apply(w)
+	if err := e.apply(w); err != nil {
+		w.now = before
+		return err
+	}
+	return nil
 }
 
 // Snapshot returns the present state, which never changes again.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 
+	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
@@ -12,7 +13,7 @@ import (
 func Audit(v *View) error {
 	a := audit{view: v, milli: make([]quantity.MilliGPU, v.Devices.Len()), memory: make([]quantity.Bytes, v.Devices.Len()),
 		holders: make([]int32, v.Devices.Len()), counters: make(map[DeviceID][]int64), used: make([]Vector, v.Nodes.Len()), pods: make([]int, v.Nodes.Len())}
-	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.queues, a.waiting, a.intents} {
+	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.hashes, a.queues, a.waiting, a.intents} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -86,9 +87,8 @@ func (a *audit) nodes() error {
 		if !want.Equal(&n.Free) {
 			return fmt.Errorf("audit: node %s: free %v, its pods leave %v", n.Spec.Name, n.Free, want)
 		}
-		zero := Vector{}
-		if d, short := n.Free.ShortOf(&zero); short || negative(&n.Free) {
-			return fmt.Errorf("audit: node %s: overdrawn, free %v (dimension %d)", n.Spec.Name, n.Free, d)
+		if negative(&n.Free) {
+			return fmt.Errorf("audit: node %s: overdrawn, free %v", n.Spec.Name, n.Free)
 		}
 		if len(n.Pods) != a.pods[i] {
 			return fmt.Errorf("audit: node %s: lists %d pods, holds %d", n.Spec.Name, len(n.Pods), a.pods[i])
@@ -97,6 +97,21 @@ func (a *audit) nodes() error {
 			if v.Pod(pod).Placement.Node != NodeID(i) {
 				return fmt.Errorf("audit: node %s lists pod %s, which is elsewhere", n.Spec.Name, v.Pod(pod).Spec.Name)
 			}
+		}
+	}
+	return nil
+}
+
+// hashes checks what nodes repeat of their devices and pods in one word.
+func (a *audit) hashes() error {
+	v := a.view
+	for i := range v.Nodes.Len() {
+		n, residents := v.Node(NodeID(i)), uint64(0)
+		for _, pod := range n.Pods {
+			residents += chance.Mix(v.Shape(v.Pod(pod).Placement.Shape).Key)
+		}
+		if state := v.stateOf(n); n.State != state || n.Residents != residents {
+			return fmt.Errorf("audit: node %s: state %#x and residents %#x, hashed %#x and %#x", n.Spec.Name, n.State, n.Residents, state, residents)
 		}
 	}
 	return nil
@@ -233,6 +248,15 @@ func (a *audit) intents() error {
 		}
 		if p := v.Pod(in.Pod); p.Intent != IntentID(i) || p.Phase != PhasePlacing && p.Phase != PhaseTerminating {
 			return fmt.Errorf("audit: an intent to %v pod %s, which is %v", in.Action, p.Spec.Name, p.Phase)
+		}
+	}
+	for i := range v.Pods.Len() {
+		p := v.Pod(PodID(i))
+		if p.Phase == PhaseGone || p.Intent == None {
+			continue
+		}
+		if in := v.Intents.At(int32(p.Intent)); in.ID == 0 || in.Pod != PodID(i) {
+			return fmt.Errorf("audit: pod %s names an intent that is not its own", p.Spec.Name)
 		}
 	}
 	return nil

@@ -264,34 +264,45 @@ func (l *Ledger) logChange(id NodeID) {
 }
 
 // stateOf hashes what a pod placed next could notice of a node.
-func (l *Ledger) stateOf(n *Node) uint64 {
+func (v *View) stateOf(n *Node) uint64 {
 	class := uint64(0)
 	if n.Spec.Class != None {
-		class = l.Classes.At(int32(n.Spec.Class)).Key
+		class = v.Classes.At(int32(n.Spec.Class)).Key
 	}
 	h := chance.Fold(class, uint64(n.Life))
-	for d := range n.Free.Dims() {
-		h = chance.Fold(h, uint64(n.Free.At(d)))
+	// Absent amounts hash as zero ones, so that a node which got back all it gave
+	// is again like one that gave nothing.
+	for _, amount := range n.Free.inline {
+		h = chance.Fold(h, uint64(amount))
+	}
+	for _, amount := range trimmed(n.Free.extra) {
+		h = chance.Fold(h, uint64(amount))
 	}
 	for i := range n.Spec.DeviceCount {
-		d := l.DeviceOf(n, i)
+		d := v.DeviceOf(n, i)
 		flags := uint64(d.Health) << 1
 		if d.Holders > 0 {
 			flags |= 1
 		}
 		h = chance.Fold(h, uint64(d.FreeMilli)<<8|flags)
 		h = chance.Fold(h, uint64(d.FreeMemory))
-		for _, used := range d.Used {
-			h = chance.Fold(h, uint64(used))
+		for c := range d.Spec.Counters {
+			h = chance.Fold(h, uint64(counterAt(d.Used, c)))
 		}
 	}
 	return h
 }
 
-// RemoveNode takes a node away. No pod may be charged to it any more.
+// RemoveNode takes a node away. No pod may be charged to it any more, and none
+// remembers it: the next node of this id is another one.
 func (l *Ledger) RemoveNode(id NodeID) {
 	if n := l.Node(id); len(n.Pods) > 0 {
 		panic(fmt.Sprintf("cluster: node %s removed under %d pods", n.Spec.Name, len(n.Pods)))
+	}
+	for i := range l.Pods.Len() {
+		if l.Pod(PodID(i)).LastNode == id {
+			l.pod(PodID(i)).LastNode = None
+		}
 	}
 	l.SetLife(id, LifeOff)
 }

@@ -159,6 +159,19 @@ type DeviceSpec struct {
 	Profiles   []Profile
 }
 
+// Profile returns the profile of a name; nil where the device has none.
+func (s *DeviceSpec) Profile(name Symbol) *Profile {
+	if name == 0 {
+		return nil
+	}
+	for i := range s.Profiles {
+		if s.Profiles[i].Name == name {
+			return &s.Profiles[i]
+		}
+	}
+	return nil
+}
+
 // Device is one row of the device table. The devices of a node are consecutive.
 type Device struct {
 	Spec       *DeviceSpec

@@ -82,10 +82,14 @@ func (t *Txn) Place(pod PodID, place Placement) error {
 	return nil
 }
 
-// Evict takes a pod's place away; it waits again.
+// Evict takes a pod's place away; it waits again. It refuses a pod that an
+// accepted decision is under way for: the world would.
 func (t *Txn) Evict(pod PodID) error {
-	if p := t.ledger.Pod(pod); !p.Phase.Charged() {
+	switch p := t.ledger.Pod(pod); {
+	case !p.Phase.Charged():
 		return fmt.Errorf("evict %s: it is %v and holds nothing", p.Spec.Name, p.Phase)
+	case p.Intent != None:
+		return fmt.Errorf("evict %s: it is %v already", p.Spec.Name, p.Phase)
 	}
 	t.ledger.Discharge(pod, PhaseWaiting)
 	t.touched = append(t.touched, pod)
@@ -98,6 +102,9 @@ func (t *Txn) Resize(pod PodID, shape ShapeID, grants []Grant) error {
 	p := *t.ledger.Pod(pod)
 	if !p.Phase.Charged() {
 		return fmt.Errorf("resize %s: it is %v and holds nothing", p.Spec.Name, p.Phase)
+	}
+	if p.Intent != None {
+		return fmt.Errorf("resize %s: it is %v already", p.Spec.Name, p.Phase)
 	}
 	mark := t.Mark()
 	t.ledger.Discharge(pod, PhaseWaiting)
@@ -146,10 +153,11 @@ func (l *Ledger) Admit(pod PodID, place *Placement) error {
 	if place.Node < 0 || int(place.Node) >= l.Nodes.Len() {
 		return fmt.Errorf("place %s: no node with id %d", p.Spec.Name, place.Node)
 	}
-	n, shape := l.Node(place.Node), l.Shape(place.Shape)
+	n := l.Node(place.Node)
 	if !p.Spec.asksFor(place.Shape) {
 		return fmt.Errorf("place %s on %s: it does not ask for shape %d", p.Spec.Name, n.Spec.Name, place.Shape)
 	}
+	shape := l.Shape(place.Shape)
 	if !n.TakesWork() {
 		return fmt.Errorf("place %s on %s: the node is %v", p.Spec.Name, n.Spec.Name, n.Life)
 	}
@@ -191,6 +199,8 @@ func (l *Ledger) admitGrant(n *Node, grants []Grant, i int) error {
 		}
 	}
 	switch {
+	case g.Milli < 0 || g.Memory < 0:
+		return fmt.Errorf("device %s cannot give %d milli-GPU and %d bytes", d.Spec.Name, g.Milli, g.Memory)
 	case d.Health != Healthy:
 		return fmt.Errorf("device %s is sick", d.Spec.Name)
 	case milli > d.FreeMilli:
@@ -200,28 +210,30 @@ func (l *Ledger) admitGrant(n *Node, grants []Grant, i int) error {
 	case g.Milli >= quantity.WholeGPU && d.Holders > 0:
 		return fmt.Errorf("device %s is held by %d others", d.Spec.Name, d.Holders)
 	}
-	return l.admitProfile(d, g)
+	return l.admitProfile(d, grants[:i+1])
 }
 
-func (l *Ledger) admitProfile(d *Device, g *Grant) error {
-	if g.Profile == 0 {
+// admitProfile judges the last of the grants; those before it on the same device
+// count as given.
+func (l *Ledger) admitProfile(d *Device, grants []Grant) error {
+	last := &grants[len(grants)-1]
+	profile := d.Spec.Profile(last.Profile)
+	switch {
+	case last.Profile == 0:
 		return nil
+	case profile == nil:
+		return fmt.Errorf("device %s has no profile %s", d.Spec.Name, l.Symbols.Text(last.Profile))
 	}
-	for i := range d.Spec.Profiles {
-		profile := &d.Spec.Profiles[i]
-		if profile.Name != g.Profile {
-			continue
-		}
-		for c, amount := range profile.Consumes {
-			used := int64(0)
-			if c < len(d.Used) {
-				used = d.Used[c]
-			}
-			if used+amount > d.Spec.Counters[c].Total {
-				return fmt.Errorf("device %s has no room for profile %s", d.Spec.Name, l.Symbols.Text(g.Profile))
+	for c := range profile.Consumes {
+		used := counterAt(d.Used, c)
+		for k := range grants {
+			if p := d.Spec.Profile(grants[k].Profile); p != nil && grants[k].Device == last.Device {
+				used += p.Consumes[c]
 			}
 		}
-		return nil
+		if used > d.Spec.Counters[c].Total {
+			return fmt.Errorf("device %s has no room for profile %s", d.Spec.Name, l.Symbols.Text(last.Profile))
+		}
 	}
-	return fmt.Errorf("device %s has no profile %s", d.Spec.Name, l.Symbols.Text(g.Profile))
+	return nil
 }

@@ -37,16 +37,18 @@ type Decision struct {
 	Subject  uint64 // the subject's key: its name, hashed
 	Row      cluster.Ref
 	Place    cluster.Placement
-	RelyOn   uint64 // State of the node in the snapshot
+	Host     cluster.Ref // the node of Place
+	RelyOn   uint64      // State of the node in the snapshot
 	After    []uint64
 	Deadline moment.Instant
 	Because  Explanation
 }
 
-// Waiting is a pod that stays without a place, and what binds it.
+// Waiting is a pod that stays without a place, and what binds it. Pods of one
+// shape share the reason.
 type Waiting struct {
 	Pod cluster.PodID
-	Why Reason
+	Why *Reason
 }
 
 // Cycle is what comes with a call to think: when, why, with which seed and how
@@ -110,6 +112,7 @@ func newDecision(cycle Cycle, t *cluster.Txn, id cluster.PodID, action cluster.A
 		Subject:  p.Key,
 		Row:      cluster.Ref{ID: int32(id), Generation: p.Generation},
 		Place:    place,
+		Host:     cluster.Ref{ID: int32(place.Node), Generation: base.Node(place.Node).Generation},
 		RelyOn:   base.Node(place.Node).State,
 		Deadline: moment.Never,
 		Because:  explain(id),

@@ -32,35 +32,34 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 		return carryOut(t, c, p)
 	}
 
-	// 3. Share: whose turn is it?
-	pods := s.AppendWaiting(nil)
-	order(&s.View, c, p, pods)
+	// 3. Share: whose turn is it, among those for whom there is room at all?
+	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len())}
+	line := r.hopeful(s.AppendWaiting(nil))
 
-	// 4. Place: each pod where it is best, or remember what binds it.
-	r := round{txn: t, cycle: c, policy: p, memo: m}
-	for _, pod := range pods {
-		r.place(pod)
+	// 4. Place: each in turn where it is best, or remember what binds it.
+	for len(line) > 0 {
+		r.bringForward(line)
+		if r.hopeless(line[0]) {
+			line = r.hopeful(line)
+			continue
+		}
+		r.place(line[0])
+		line = line[1:]
 	}
 
 	// 5. The plan is the net difference.
 	return r.plan()
 }
 
-// order sorts pods by the policy, or by priority, urgency and arrival.
-func order(v *cluster.View, c decision.Cycle, p *Policy, pods []cluster.PodID) {
-	if p.Order != nil {
-		p.Order(v, c, pods)
-		return
-	}
-	slices.SortFunc(pods, func(a, b cluster.PodID) int {
-		x, y := v.Pod(a), v.Pod(b)
-		return cmp.Or(
-			-cmp.Compare(x.Spec.Priority, y.Spec.Priority),
-			-rank.CompareUrgency(x, y, c.Now),
-			cmp.Compare(x.Arrived, y.Arrived),
-			cmp.Compare(x.Key, y.Key),
-			cmp.Compare(a, b))
-	})
+// compare is the default order: priority, urgency, arrival, name.
+func compare(v *cluster.View, c decision.Cycle, a, b cluster.PodID) int {
+	x, y := v.Pod(a), v.Pod(b)
+	return cmp.Or(
+		-cmp.Compare(x.Spec.Priority, y.Spec.Priority),
+		-rank.CompareUrgency(x, y, c.Now),
+		cmp.Compare(x.Arrived, y.Arrived),
+		cmp.Compare(x.Key, y.Key),
+		cmp.Compare(a, b))
 }
 
 // round is one cycle's work in progress.
@@ -70,7 +69,86 @@ type round struct {
 	policy  *Policy
 	memo    *Memo
 	waiting []decision.Waiting
+	// full holds, per shape, what binds where there is no room left in this cycle.
+	// Room only shrinks while pods are placed, so the answer stands.
+	full []*decision.Reason
+	// turns counts pods brought forward; sorted says that the line is in order.
+	turns   int
+	sorted  bool
 	because map[cluster.PodID]decision.Explanation
+}
+
+// hopeful keeps the pods that may have room; for the others it remembers what
+// binds. Most of a long line is turned away here, by shape and unsorted.
+func (r *round) hopeful(line []cluster.PodID) []cluster.PodID {
+	kept := line[:0]
+	for _, pod := range line {
+		if r.hopeless(pod) {
+			r.wait(pod)
+		} else {
+			kept = append(kept, pod)
+		}
+	}
+	return kept
+}
+
+// hopeless says whether no node takes the pod, which has no second choice.
+func (r *round) hopeless(pod cluster.PodID) bool {
+	spec := r.txn.View().Pod(pod).Spec
+	return len(spec.Alternatives) == 0 && r.isFull(spec.Shape)
+}
+
+// sortAfter is how many pods are brought forward one by one before the whole line
+// is sorted: most cycles have room for few.
+const sortAfter = 16
+
+// bringForward moves the pod whose turn it is to the head of the line.
+func (r *round) bringForward(line []cluster.PodID) {
+	v := r.txn.Base()
+	switch {
+	case r.sorted:
+	case r.policy.Order != nil:
+		r.policy.Order(&v.View, r.cycle, line)
+		r.sorted = true
+	case r.turns >= sortAfter:
+		slices.SortFunc(line, func(a, b cluster.PodID) int { return compare(&v.View, r.cycle, a, b) })
+		r.sorted = true
+	default:
+		first := 0
+		for i := range line {
+			if compare(&v.View, r.cycle, line[i], line[first]) < 0 {
+				first = i
+			}
+		}
+		line[0], line[first] = line[first], line[0]
+		r.turns++
+	}
+}
+
+// isFull says whether no node takes the shape any more.
+func (r *round) isFull(shape cluster.ShapeID) bool {
+	if r.full[shape] != nil {
+		return true
+	}
+	if _, value := r.memo.best(r.txn.View(), shape); value != unfit {
+		return false
+	}
+	why := r.memo.reason(r.txn.View(), shape)
+	r.full[shape] = &why
+	return true
+}
+
+// wait leaves a pod without a place, with the reason.
+func (r *round) wait(pod cluster.PodID) {
+	v := r.txn.View()
+	spec := v.Pod(pod).Spec
+	why := r.full[spec.Shape]
+	if spec.Queue != cluster.None || why == nil {
+		if limit := fit.Queue(v, pod, spec.Shape); !limit.None() || why == nil {
+			why = &limit
+		}
+	}
+	r.waiting = append(r.waiting, decision.Waiting{Pod: pod, Why: why})
 }
 
 // place tries the pod's shapes, best first.
@@ -81,18 +159,14 @@ func (r *round) place(pod cluster.PodID) {
 		if !more {
 			break
 		}
-		if !fit.Queue(r.txn.View(), pod, shape).None() {
+		if r.isFull(shape) || !fit.Queue(r.txn.View(), pod, shape).None() {
 			continue
 		}
 		if node := r.choose(pod, shape); node != cluster.None && r.take(pod, shape, node) {
 			return
 		}
 	}
-	why := fit.Queue(r.txn.View(), pod, spec.Shape)
-	if why.None() {
-		why = r.memo.reason(r.txn.View(), spec.Shape)
-	}
-	r.waiting = append(r.waiting, decision.Waiting{Pod: pod, Why: why})
+	r.wait(pod)
 }
 
 // choose returns the best node for one shape of the pod; None where none fits.
@@ -168,7 +242,8 @@ func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy) decision.Plan {
 	}
 	plan := decision.NewPlan(c, t, func(cluster.PodID) decision.Explanation { return decision.Explanation{Policy: p.Name} })
 	for _, pod := range t.View().AppendWaiting(nil) {
-		plan.Waiting = append(plan.Waiting, decision.Waiting{Pod: pod, Why: fit.Explain(t.View(), t.View().Pod(pod).Spec.Shape)})
+		why := fit.Explain(t.View(), t.View().Pod(pod).Spec.Shape)
+		plan.Waiting = append(plan.Waiting, decision.Waiting{Pod: pod, Why: &why})
 	}
 	return plan
 }

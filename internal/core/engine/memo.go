@@ -32,6 +32,7 @@ type Memo struct {
 	epoch uint64
 
 	ties    []uint64 // per node
+	hosts   []uint32 // per node: its generation when the tie was taken
 	shapes  map[cluster.ShapeID]*scores
 	answers []answer
 	held    int // rows over all shapes
@@ -69,9 +70,8 @@ type scores struct {
 	// winners[leaves+i] is node i.
 	winners []int32
 	leaves  int
-	// why is the reason nothing fits, valid while nothing changed.
-	why      decision.Reason
-	whyKnown bool
+	// tally holds the nodes' reasons.
+	tally fit.Tally
 }
 
 // sync brings the memo to the snapshot; what no longer holds is dropped.
@@ -97,6 +97,25 @@ func (m *Memo) sync(v *cluster.View, c decision.Cycle, p *Policy) {
 	m.position = v.Position()
 	for i := len(m.ties); i < v.Nodes.Len(); i++ {
 		m.ties = append(m.ties, p.tie(v, c, cluster.NodeID(i)))
+		m.hosts = append(m.hosts, v.Node(cluster.NodeID(i)).Generation)
+	}
+	if !complete {
+		for i := range v.Nodes.Len() {
+			m.welcome(v, c, cluster.NodeID(i))
+		}
+	}
+	for _, node := range changed {
+		m.welcome(v, c, node)
+	}
+}
+
+// welcome drops what is kept when a row has become another node's: ties and
+// labels may differ where the State is the same.
+func (m *Memo) welcome(v *cluster.View, c decision.Cycle, node cluster.NodeID) {
+	if n := v.Node(node); m.hosts[node] != n.Generation {
+		m.hosts[node], m.ties[node] = n.Generation, m.policy.tie(v, c, node)
+		clear(m.shapes)
+		m.held = 0
 	}
 }
 
@@ -150,7 +169,7 @@ func (m *Memo) refresh(v *cluster.View, id cluster.ShapeID) *scores {
 		s = newScores(n)
 		m.shapes[id] = s
 		m.held += n
-		s.epoch = m.epoch
+		s.epoch, s.read = m.epoch, len(m.dirty)
 		m.scanAll(v, id, s)
 	}
 	s.used = m.clock
@@ -223,9 +242,14 @@ func (m *Memo) stateKey(v *cluster.View, node cluster.NodeID) uint64 {
 }
 
 func (m *Memo) rescore(v *cluster.View, id cluster.ShapeID, s *scores, node cluster.NodeID) {
-	s.whyKnown = false
+	a := m.answer(v, id, node)
 	s.states[node] = m.stateKey(v, node)
-	s.values[node] = m.answer(v, id, node).value
+	s.values[node] = a.value
+	if v.Node(node).Life == cluster.LifeOff {
+		s.tally.Clear(node)
+	} else {
+		s.tally.Set(node, a.why)
+	}
 }
 
 // answer judges and scores one node, or remembers an alike one.
@@ -278,12 +302,7 @@ func (s *scores) replay(ties []uint64, node int32) {
 
 // reason returns why the shape fits nowhere.
 func (m *Memo) reason(v *cluster.View, id cluster.ShapeID) decision.Reason {
-	s := m.refresh(v, id)
-	if !s.whyKnown {
-		s.why = fit.ExplainWith(v, func(node cluster.NodeID) decision.Reason { return m.answer(v, id, node).why })
-		s.whyKnown = true
-	}
-	return s.why
+	return m.refresh(v, id).tally.Reason()
 }
 
 // feasible lists the nodes that the shape fits on, by id.

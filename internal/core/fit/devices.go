@@ -19,20 +19,11 @@ func suits(d *cluster.Device, r *cluster.DeviceRequest) bool {
 	}
 	switch {
 	case r.Profile != 0:
-		return profileOf(d.Spec, r.Profile) != nil
+		return d.Spec.Profile(r.Profile) != nil
 	case !r.Whole():
 		return d.Spec.Sharing == cluster.SharingSlices
 	}
 	return true
-}
-
-func profileOf(spec *cluster.DeviceSpec, name cluster.Symbol) *cluster.Profile {
-	for i := range spec.Profiles {
-		if spec.Profiles[i].Name == name {
-			return &spec.Profiles[i]
-		}
-	}
-	return nil
 }
 
 // Takes says whether the device could give its part of the request now.
@@ -50,7 +41,7 @@ func Takes(d *cluster.Device, r *cluster.DeviceRequest) bool {
 }
 
 func partitionFits(d *cluster.Device, name cluster.Symbol) bool {
-	profile := profileOf(d.Spec, name)
+	profile := d.Spec.Profile(name)
 	if profile.Milli > d.FreeMilli || profile.Memory > d.FreeMemory {
 		return false
 	}
@@ -68,7 +59,7 @@ func partitionFits(d *cluster.Device, name cluster.Symbol) bool {
 
 // satisfied says whether one request, alone, finds its devices on the node.
 func satisfied(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) bool {
-	if r.Whole() && n.IdleDevices < r.Count || !r.Whole() && n.FreeMilli < r.Milli {
+	if r.Whole() && n.IdleDevices < r.Count || !r.Whole() && r.Profile == 0 && n.FreeMilli < r.Milli {
 		return false
 	}
 	if r.SameIsland || r.SameNUMA {
@@ -158,7 +149,7 @@ func emptyDevices(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) de
 func GrantOf(d *cluster.Device, id cluster.DeviceID, r *cluster.DeviceRequest) cluster.Grant {
 	switch {
 	case r.Profile != 0:
-		profile := profileOf(d.Spec, r.Profile)
+		profile := d.Spec.Profile(r.Profile)
 		return cluster.Grant{Device: id, Milli: profile.Milli, Memory: profile.Memory, Profile: r.Profile}
 	case r.Whole():
 		return cluster.Grant{Device: id, Milli: quantity.WholeGPU, Memory: d.Spec.Memory}
@@ -171,8 +162,18 @@ func GrantOf(d *cluster.Device, id cluster.DeviceID, r *cluster.DeviceRequest) c
 // Grants picks devices for all requests of the shape, or says that they do not
 // fit together. Whole cards come from the tightest island that holds them, else
 // by index; shares and partitions go to the fullest device that takes them.
-// Equal choices fall to the lowest index.
+// Equal choices fall to the lowest index. Where that order of picking fails, all
+// others are searched.
 func Grants(v *cluster.View, s *cluster.Shape, n *cluster.Node) ([]cluster.Grant, bool) {
+	if grants, ok := pick(v, s, n); ok {
+		return grants, true
+	}
+	grants, ok, _ := assign(v, s, n)
+	return grants, ok
+}
+
+// pick takes devices request by request.
+func pick(v *cluster.View, s *cluster.Shape, n *cluster.Node) ([]cluster.Grant, bool) {
 	grants := make([]cluster.Grant, 0, s.DeviceCount())
 	for _, whole := range [...]bool{true, false} {
 		for i := range s.Devices {
@@ -229,7 +230,7 @@ func tightest(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest, availa
 			continue
 		}
 		link, size := linkOf(v.DeviceOf(n, i), i, r), int64(0)
-		for k := i; k < n.Spec.DeviceCount; k++ {
+		for k := range n.Spec.DeviceCount {
 			if linkOf(v.DeviceOf(n, k), k, r) == link && available(k) {
 				size++
 			}
@@ -260,6 +261,9 @@ func pickParts(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest, given
 			if holds(given[first:], id) || !Takes(&d, r) || !linkedWith(v, n, given[first:], i, r) {
 				continue
 			}
+			if len(given) == first && !leads(v, n, given, i, r) {
+				continue
+			}
 			if best < 0 || d.FreeMilli < left {
 				best, left = i, d.FreeMilli
 			}
@@ -282,6 +286,22 @@ func linkedWith(v *cluster.View, n *cluster.Node, picked []cluster.Grant, i int3
 	return linkOf(v.DeviceOf(n, first), first, r) == linkOf(v.DeviceOf(n, i), i, r)
 }
 
+// leads says whether enough devices are linked with device i to give the whole
+// request.
+func leads(v *cluster.View, n *cluster.Node, given []cluster.Grant, i int32, r *cluster.DeviceRequest) bool {
+	if !r.SameIsland && !r.SameNUMA {
+		return true
+	}
+	link, size := linkOf(v.DeviceOf(n, i), i, r), int32(0)
+	for k := range n.Spec.DeviceCount {
+		id := n.Spec.FirstDevice + cluster.DeviceID(k)
+		if d := overlaid(v.Device(id), id, given); linkOf(&d, k, r) == link && Takes(&d, r) {
+			size++
+		}
+	}
+	return size >= r.Count
+}
+
 // overlaid is the device less what was given of it in this search.
 func overlaid(d *cluster.Device, id cluster.DeviceID, given []cluster.Grant) cluster.Device {
 	out := *d
@@ -290,7 +310,18 @@ func overlaid(d *cluster.Device, id cluster.DeviceID, given []cluster.Grant) clu
 			out.FreeMilli -= given[i].Milli
 			out.FreeMemory -= given[i].Memory
 			out.Holders++
+			if profile := d.Spec.Profile(given[i].Profile); profile != nil {
+				out.Used = plus(out.Used, profile.Consumes)
+			}
 		}
+	}
+	return out
+}
+
+func plus(used, consumed []int64) []int64 {
+	out := slices.Clone(consumed)
+	for c, amount := range used {
+		out[c] += amount
 	}
 	return out
 }

@@ -1,84 +1,171 @@
 package fit
 
 import (
+	"cmp"
+
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 )
 
-// codes is one more than the highest code.
-const codes = int(decision.GaveUp) + 1
-
-// Tally gathers the reasons of many nodes. The zero value is ready.
+// Tally keeps the reasons of many nodes, one for each, and says what they come
+// to; in which order they are set makes no difference. The zero value is ready.
+// All reasons in it must be about one shape.
 type Tally struct {
-	nodes  int32
-	counts [codes]int32
-	best   [codes]decision.Reason
-	dims   [codes][8]int32 // how often each of the first dimensions bound
+	counted  int32
+	renewals int32
+	rows     []row
+	nodes    []told
 }
 
-// Add counts the reason of one node.
-func (t *Tally) Add(r decision.Reason) { t.AddMany(r, 1) }
+// told is what a node's reason is: the row it counts in, one more than the index,
+// and how much it has. Row 0 is no reason.
+type told struct {
+	row     int32
+	renewal int32 // in which its claim was kept last
+	have    int64
+}
 
-// AddMany counts the same reason for n nodes.
-func (t *Tally) AddMany(r decision.Reason, n int32) {
-	t.nodes += n
-	c := r.Code
-	if int(r.Dim) < len(t.dims[c]) {
-		t.dims[c][r.Dim] += n
+// row counts one constraint in one dimension: Nodes say on how many nodes it
+// binds. The claims form a max-heap by have; some are out of date.
+type row struct {
+	decision.Reason
+	claims []claim
+}
+
+type claim struct {
+	have int64
+	node cluster.NodeID
+}
+
+// Set makes r the reason of a node.
+func (t *Tally) Set(node cluster.NodeID, r decision.Reason) {
+	t.Clear(node)
+	i := t.rowOf(&r)
+	t.nodes[node] = told{row: int32(i) + 1, have: r.Have}
+	t.counted++
+	own := &t.rows[i]
+	own.Nodes++
+	own.Need = max(own.Need, r.Need)
+	if r.None() {
+		return
 	}
-	seen, b := t.counts[c], &t.best[c]
-	t.counts[c] += n
-	switch {
-	case seen == 0:
-		*b = r
-	case r.Dim == b.Dim:
-		b.Need, b.Have = max(b.Need, r.Need), max(b.Have, r.Have)
-	case t.dimCount(c, r.Dim) > t.dimCount(c, b.Dim) || t.dimCount(c, r.Dim) == t.dimCount(c, b.Dim) && r.Dim < b.Dim:
-		*b = r
+	if len(own.claims) > 2*int(own.Nodes)+claimSlack {
+		t.renew(i)
+	}
+	own.push(claim{r.Have, node})
+}
+
+// claimSlack is how many claims may be out of date before they are renewed,
+// beyond as many as are valid.
+const claimSlack = 16
+
+// Clear takes a node's reason away.
+func (t *Tally) Clear(node cluster.NodeID) {
+	for len(t.nodes) <= int(node) {
+		t.nodes = append(t.nodes, told{})
+	}
+	if old := t.nodes[node]; old.row > 0 {
+		t.rows[old.row-1].Nodes--
+		t.counted--
+		t.nodes[node] = told{}
 	}
 }
 
-func (t *Tally) dimCount(c decision.Code, d cluster.Dim) int32 {
-	if int(d) < len(t.dims[c]) {
-		return t.dims[c][d]
+func (t *Tally) rowOf(r *decision.Reason) int {
+	for i := range t.rows {
+		if t.rows[i].Code == r.Code && t.rows[i].Dim == r.Dim {
+			return i
+		}
 	}
-	return 0
+	t.rows = append(t.rows, row{Reason: decision.Reason{Code: r.Code, Dim: r.Dim}})
+	return len(t.rows) - 1
+}
+
+// renew drops the claims that are out of date or there twice.
+func (t *Tally) renew(i int) {
+	t.renewals++
+	own := &t.rows[i]
+	all := own.claims
+	own.claims = own.claims[:0]
+	for _, c := range all {
+		if node := &t.nodes[c.node]; t.holds(i, c) && node.renewal != t.renewals {
+			node.renewal = t.renewals
+			own.push(c)
+		}
+	}
+}
+
+func (t *Tally) holds(i int, c claim) bool {
+	node := &t.nodes[c.node]
+	return node.row == int32(i)+1 && node.have == c.have
+}
+
+func (w *row) push(c claim) {
+	w.claims = append(w.claims, c)
+	for i := len(w.claims) - 1; i > 0 && w.claims[(i-1)/2].have < w.claims[i].have; i = (i - 1) / 2 {
+		w.claims[(i-1)/2], w.claims[i] = w.claims[i], w.claims[(i-1)/2]
+	}
+}
+
+func (w *row) pop() {
+	last := len(w.claims) - 1
+	w.claims[0] = w.claims[last]
+	w.claims = w.claims[:last]
+	for i := 0; ; {
+		child := 2*i + 1
+		if child+1 < last && w.claims[child+1].have > w.claims[child].have {
+			child++
+		}
+		if child >= last || w.claims[child].have <= w.claims[i].have {
+			return
+		}
+		w.claims[i], w.claims[child] = w.claims[child], w.claims[i]
+		i = child
+	}
 }
 
 // Reason returns the constraint that binds: of the nodes that came closest to
-// fitting, what they lacked.
+// fitting, what most of them lacked. A zero Reason means that all fit.
 func (t *Tally) Reason() decision.Reason {
-	if t.nodes == 0 {
+	if t.counted == 0 {
 		return decision.Reason{Code: decision.NoNodes}
 	}
-	for c := codes - 1; c > int(decision.Fits); c-- {
-		if t.counts[c] > 0 {
-			r := t.best[c]
-			r.Nodes, r.Of = t.counts[c], t.nodes
-			return r
+	best := -1
+	for i := range t.rows {
+		r := &t.rows[i]
+		if r.Nodes == 0 || r.None() {
+			continue
+		}
+		if best < 0 || cmp.Or(cmp.Compare(r.Code, t.rows[best].Code), cmp.Compare(r.Nodes, t.rows[best].Nodes), -cmp.Compare(r.Dim, t.rows[best].Dim)) > 0 {
+			best = i
 		}
 	}
-	return decision.Reason{}
+	if best < 0 {
+		return decision.Reason{}
+	}
+	own := &t.rows[best]
+	for !t.holds(best, own.claims[0]) {
+		own.pop()
+	}
+	why := own.Reason
+	why.Have, why.Of = own.claims[0].have, t.counted
+	return why
 }
 
 // Explain returns why no node of the view takes the shape; a zero Reason where
 // one does.
 func Explain(v *cluster.View, id cluster.ShapeID) decision.Reason {
-	return ExplainWith(v, func(node cluster.NodeID) decision.Reason { return Check(v, id, node) })
-}
-
-// ExplainWith is Explain for a caller that keeps the answers of nodes.
-func ExplainWith(v *cluster.View, check func(cluster.NodeID) decision.Reason) decision.Reason {
 	var t Tally
 	for i := range v.Nodes.Len() {
-		if v.Node(cluster.NodeID(i)).Life == cluster.LifeOff {
+		node := cluster.NodeID(i)
+		if v.Node(node).Life == cluster.LifeOff {
 			continue
 		}
-		r := check(cluster.NodeID(i))
+		r := Check(v, id, node)
 		if r.None() {
 			return r
 		}
-		t.Add(r)
+		t.Set(node, r)
 	}
 	return t.Reason()
 }

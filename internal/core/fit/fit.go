@@ -7,9 +7,11 @@
 package fit
 
 import (
+	"math"
+	"slices"
+
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
-	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
 // Check says why a pod of the shape cannot be placed on the node now. The zero
@@ -198,15 +200,22 @@ func room(v *cluster.View, s *cluster.Shape, n *cluster.Node) decision.Reason {
 		}
 	}
 	// Each request fits alone, together they do not.
+	if _, _, gaveUp := assign(v, s, n); gaveUp {
+		return decision.Reason{Code: decision.GaveUp, Need: maxTries, Have: maxTries}
+	}
 	return decision.Reason{Code: decision.DeviceIdle, Need: int64(s.DeviceCount()), Have: int64(n.IdleDevices)}
 }
 
+// deviceRoom names what one request, alone, is short of.
 func deviceRoom(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) decision.Reason {
 	if satisfied(v, n, r) {
 		return decision.Reason{}
 	}
-	var idle, most int64
-	var memory quantity.Bytes
+	var idle int64
+	// What is free per device; memory only where compute suffices. The arrays
+	// keep the scan free of allocations.
+	var rooms [2][64]int64
+	compute, memory := rooms[0][:0], rooms[1][:0]
 	for i := range n.Spec.DeviceCount {
 		d := v.DeviceOf(n, i)
 		if d.Health != cluster.Healthy || !suits(d, r) {
@@ -215,22 +224,42 @@ func deviceRoom(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) deci
 		if d.Idle() {
 			idle++
 		}
-		if milli := int64(d.FreeMilli); milli > most {
-			most = milli
-		}
+		compute = append(compute, int64(d.FreeMilli))
 		if d.FreeMilli >= r.Milli {
-			memory = max(memory, d.FreeMemory)
+			memory = append(memory, freeMemory(d))
 		}
 	}
+	need := int64(r.Count)
 	switch {
 	case r.Profile != 0:
-		return decision.Reason{Code: decision.DeviceProfileRoom, Need: int64(r.Count)}
-	case r.Whole() && idle >= int64(r.Count):
-		return decision.Reason{Code: decision.DeviceLinkRoom, Need: int64(r.Count), Have: mostLinked(v, n, r, true)}
+		return decision.Reason{Code: decision.DeviceProfileRoom, Need: need}
+	case r.Whole() && idle < need:
+		return decision.Reason{Code: decision.DeviceIdle, Need: need, Have: idle}
 	case r.Whole():
-		return decision.Reason{Code: decision.DeviceIdle, Need: int64(r.Count), Have: idle}
-	case most >= int64(r.Milli) && r.Count == 1:
-		return decision.Reason{Code: decision.DeviceMemoryRoom, Need: int64(r.Memory), Have: int64(memory)}
+		return decision.Reason{Code: decision.DeviceLinkRoom, Need: need, Have: mostLinked(v, n, r, true)}
 	}
-	return decision.Reason{Code: decision.DeviceRoom, Need: int64(r.Milli), Have: most}
+	if most := onEach(compute, r.Count); most < int64(r.Milli) {
+		return decision.Reason{Code: decision.DeviceRoom, Need: int64(r.Milli), Have: most}
+	}
+	if most := onEach(memory, r.Count); most < int64(r.Memory) {
+		return decision.Reason{Code: decision.DeviceMemoryRoom, Need: int64(r.Memory), Have: most}
+	}
+	return decision.Reason{Code: decision.DeviceLinkRoom, Need: need, Have: mostLinked(v, n, r, true)}
+}
+
+// freeMemory is what a device can give; one of unknown memory binds nobody.
+func freeMemory(d *cluster.Device) int64 {
+	if d.Spec.Memory == 0 {
+		return math.MaxInt64
+	}
+	return int64(d.FreeMemory)
+}
+
+// onEach returns the most that each of n devices has.
+func onEach(amounts []int64, n int32) int64 {
+	if int(n) > len(amounts) {
+		return 0
+	}
+	slices.Sort(amounts)
+	return amounts[len(amounts)-int(n)]
 }

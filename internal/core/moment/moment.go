@@ -50,7 +50,8 @@ func (s Span) Milliseconds() int64 { return int64(s / Millisecond) }
 // String prints the two largest units that matter: "1h30m", "2m5s", "12ms".
 func (s Span) String() string {
 	if s < 0 {
-		return "-" + (-s).String()
+		// The least Span has no positive counterpart; one microsecond does not show.
+		return "-" + max(-s, -(s+1)).String()
 	}
 	units := [...]struct {
 		name string

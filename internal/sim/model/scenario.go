@@ -1,0 +1,49 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/headrace-dev/headrace/internal/catalogue"
+	"github.com/headrace-dev/headrace/internal/sim/trace"
+)
+
+// A scenario is a built-in workload.
+type scenario struct {
+	name  string
+	nodes func() []trace.Node
+	work  func() []family
+	pods  int // that arrive in the day, without those of fixed hours
+}
+
+func scenarios() []scenario {
+	return []scenario{
+		{name: "a100-8x8", nodes: a100Nodes, work: a100Work, pods: a100Pods},
+		{name: "hetero", nodes: heteroNodes, work: heteroWork, pods: heteroPods},
+	}
+}
+
+// Names lists the built-in scenarios.
+func Names() []string {
+	var names []string
+	for _, s := range scenarios() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// Scenario generates the built-in workload of a name. Same seed, same workload.
+// Cluster and kinds of work do not depend on the seed; what arrives, when, and
+// how long it runs does.
+func Scenario(name string, seed int64) (trace.Workload, error) {
+	for _, s := range scenarios() {
+		if s.name == name {
+			return trace.Workload{
+				Name: s.name, Nodes: s.nodes(), Pods: generate(s, seed),
+				Timed: true, WarmUp: warmUp,
+			}, nil
+		}
+	}
+	return trace.Workload{}, fmt.Errorf("there is no scenario %q: did you mean %q? There are %s",
+		name, catalogue.Closest(name, Names()), strings.Join(Names(), ", "))
+}

@@ -1,0 +1,322 @@
+package world_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/world"
+	"pgregory.net/rapid"
+)
+
+// TestMain draws more cases when HEADRACE_LONG=1.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if long() {
+		if err := flag.Set("rapid.checks", "2000"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func long() bool { return os.Getenv("HEADRACE_LONG") == "1" }
+
+// A source draws numbers; a property test and a fuzz target each have one.
+type source interface{ below(n int) int }
+
+type drawn struct{ t *rapid.T }
+
+func (d drawn) below(n int) int { return rapid.IntRange(0, n-1).Draw(d.t, "n") }
+
+// raw turns bytes into draws, and zeros when they run out.
+type raw struct{ bytes []byte }
+
+func (r *raw) below(n int) int {
+	if len(r.bytes) == 0 {
+		return 0
+	}
+	b := r.bytes[0]
+	r.bytes = r.bytes[1:]
+	return int(b) % n
+}
+
+// fatal is the part of testing.T and rapid.T that a failing step needs.
+type fatal interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// A town is a world under drawn events, with the names in use.
+type town struct {
+	t     fatal
+	from  source
+	w     *world.World
+	at    moment.Instant
+	nodes []string
+	pods  []string
+	serial,
+	learned int
+}
+
+// newTown returns a world with domains, queues, a few nodes and a few pods.
+func newTown(t fatal, from source) *town {
+	t.Helper()
+	c := &town{t: t, from: from, w: world.New()}
+	for _, e := range []world.Event{
+		world.DomainAdded{Name: "zone", Level: cluster.LevelZone},
+		world.DomainAdded{Name: "rack", Level: cluster.LevelRack, Parent: "zone"},
+		world.QueueAdded{Name: "root", LimitMilli: 20000},
+		world.QueueAdded{Name: "team", Parent: "root", LimitMilli: 9000},
+	} {
+		c.must(e)
+	}
+	for range 2 + from.below(5) {
+		c.addNode()
+	}
+	for range 1 + from.below(12) {
+		c.addPod()
+	}
+	return c
+}
+
+// must applies an event that is sound.
+func (c *town) must(e world.Event) {
+	c.t.Helper()
+	if err := c.w.Apply(c.at, e); err != nil {
+		c.t.Fatalf("%T %+v: %v", e, e, err)
+	}
+}
+
+// may applies an event that the world may refuse; then nothing changes.
+func (c *town) may(e world.Event) bool {
+	c.t.Helper()
+	before, position := c.w.View().Digest(), c.w.View().Position()
+	err := c.w.Apply(c.at, e)
+	if err != nil && (c.w.View().Digest() != before || c.w.View().Position() != position) {
+		c.t.Fatalf("%T %+v: refused (%v), yet the world changed", e, e, err)
+	}
+	return err == nil
+}
+
+// audit says that the books balance.
+func (c *town) audit() {
+	c.t.Helper()
+	if err := cluster.Audit(c.w.View()); err != nil {
+		c.t.Fatalf("%v", err)
+	}
+}
+
+var models = []string{"H200", "L4"}
+
+// nodeKind returns one of four kinds of nodes under a name.
+func nodeKind(kind int, name string) world.NodeAdded {
+	e := world.NodeAdded{
+		Name: name, Domain: "rack", CPU: 16000, Memory: 64 * quantity.GiB, Pods: 16, Life: cluster.LifeReady, Authority: cluster.AuthorityAgent,
+		Labels: map[string]string{"kubernetes.io/hostname": name, "kind": fmt.Sprint(kind)},
+	}
+	for i := range int32(4) {
+		d := world.Device{Model: models[kind%2], Memory: 80 * quantity.GiB, Island: i / 2, NUMA: i / 2, Sharing: cluster.SharingSlices}
+		switch kind {
+		case 0: // no devices
+			continue
+		case 3:
+			d.Sharing, d.Counters = cluster.SharingPartition, map[string]int64{"slices": 7}
+			d.Profiles = []world.Profile{{Name: "3g", Milli: 430, Memory: 40 * quantity.GiB, Consumes: map[string]int64{"slices": 3}}}
+		}
+		e.Devices = append(e.Devices, d)
+	}
+	if kind == 2 {
+		e.Authority = cluster.AuthorityPlugin
+		e.Taints = []world.Taint{{Key: "gpu", Effect: cluster.TaintNoSchedule}}
+	}
+	return e
+}
+
+// requests are the shapes that towns ask for.
+var requests = []world.Request{
+	{CPU: 1000, Memory: quantity.GiB},
+	{CPU: 6000, Memory: quantity.GiB},
+	{CPU: 2000, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 1, Milli: 1000}}},
+	{CPU: 2000, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 2, Milli: 1000, SameIsland: true}}},
+	{CPU: 4000, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 4, Milli: 1000}}, Tolerations: []world.Toleration{{Key: "gpu", AnyEffect: true}}},
+	{CPU: 500, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 1, Milli: 250, Memory: 20 * quantity.GiB}}},
+	{CPU: 500, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 1, Milli: 600, Models: []string{"L4"}}}},
+	{CPU: 500, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 2, Milli: 430, Profile: "3g"}}},
+	{CPU: 500, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 1, Milli: 1000}, {Count: 2, Milli: 500}}},
+	{CPU: 500, Memory: quantity.GiB, Selector: [][]world.Requirement{{{Key: "kubernetes.io/hostname", Op: cluster.OpIn, Values: []string{"node-1", "node-3", "node-9"}}}}},
+	{CPU: 500, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 9, Milli: 1000}}},
+	{CPU: 99000, Memory: quantity.GiB},
+}
+
+func (c *town) addNode() {
+	c.t.Helper()
+	c.serial++
+	name := fmt.Sprintf("node-%d", c.serial)
+	c.must(nodeKind(c.from.below(4), name))
+	c.nodes = append(c.nodes, name)
+}
+
+func (c *town) addPod() {
+	c.t.Helper()
+	c.serial++
+	e := world.PodAdded{
+		Name: fmt.Sprintf("pod-%d", c.serial), Request: requests[c.from.below(len(requests))],
+		Queue: []string{"", "", "root", "team"}[c.from.below(4)], Priority: int32(c.from.below(3)),
+		SLATotal: moment.Span(c.from.below(3)) * moment.Minute,
+	}
+	if c.from.below(4) == 0 {
+		e.Alternatives = requests[:1+c.from.below(3)]
+	}
+	c.must(e)
+	c.pods = append(c.pods, e.Name)
+}
+
+// step draws one event, sound or not, and applies it.
+func (c *town) step() {
+	c.t.Helper()
+	c.at = c.at.Add(moment.Second)
+	switch c.from.below(18) {
+	case 0:
+		if len(c.nodes) < 12 {
+			c.addNode()
+		}
+	case 1:
+		c.removeNode()
+	case 2:
+		if len(c.nodes) > 0 {
+			life := []cluster.Life{cluster.LifeReady, cluster.LifeReady, cluster.LifeDraining, cluster.LifeLaunching}[c.from.below(4)]
+			c.must(world.NodeLife{Name: c.node(), Life: life})
+		}
+	case 3, 4:
+		c.may(world.DeviceHealth{Node: c.node(), Device: int32(c.from.below(5)), Health: cluster.Health(min(c.from.below(3), 1))})
+	case 5, 6, 7:
+		if len(c.pods) < 60 {
+			c.addPod()
+		}
+	case 8:
+		if c.may(world.PodRemoved{Name: c.pod()}) {
+			c.forget()
+		}
+	case 9:
+		c.may(world.Lost{Name: c.pod()})
+	case 10:
+		c.may(world.BindRefused{Name: c.pod()})
+	case 11:
+		c.may(world.Evicted{Name: c.pod()})
+	case 12:
+		c.may(world.Started{Name: c.pod()})
+	case 13:
+		c.evict(c.pod())
+	case 14:
+		c.learned++
+		c.must(world.Learned{Beliefs: &cluster.Beliefs{Version: uint64(c.learned)}})
+	case 15:
+		c.exclude()
+	default:
+		c.may(world.Bound{Name: c.pod()})
+	}
+}
+
+func (c *town) node() string {
+	if len(c.nodes) == 0 {
+		return "none"
+	}
+	return c.nodes[c.from.below(len(c.nodes))]
+}
+
+func (c *town) pod() string {
+	if len(c.pods) == 0 {
+		return "none"
+	}
+	return c.pods[c.from.below(len(c.pods))]
+}
+
+// forget drops the names of pods that are gone.
+func (c *town) forget() {
+	kept := c.pods[:0]
+	for _, name := range c.pods {
+		if _, ok := c.w.Pod(name); ok {
+			kept = append(kept, name)
+		}
+	}
+	c.pods = kept
+}
+
+// removeNode takes a node away, and at times puts another or the same one in its
+// place at once.
+func (c *town) removeNode() {
+	c.t.Helper()
+	if len(c.nodes) == 0 {
+		return
+	}
+	i := c.from.below(len(c.nodes))
+	name := c.nodes[i]
+	c.must(world.NodeRemoved{Name: name})
+	c.nodes = append(c.nodes[:i], c.nodes[i+1:]...)
+	switch c.from.below(3) {
+	case 0:
+		c.addNode()
+	case 1:
+		c.must(nodeKind(c.from.below(4), name))
+		c.nodes = append(c.nodes, name)
+	}
+}
+
+// evict accepts an eviction that no plan asked for.
+func (c *town) evict(name string) {
+	c.t.Helper()
+	id, ok := c.w.Pod(name)
+	if !ok {
+		return
+	}
+	p := c.w.View().Pod(id)
+	c.may(world.Accepted{Decision: decision.Decision{
+		ID: 1 + uint64(c.at), Action: cluster.ActionEvict, Pod: id, Subject: p.Key,
+		Row: cluster.Ref{ID: int32(id), Generation: p.Generation}, Place: p.Placement,
+	}})
+}
+
+// exclude replaces the facts: none, or one shape kept off some nodes.
+func (c *town) exclude() {
+	c.t.Helper()
+	v := c.w.View()
+	if c.from.below(2) == 0 || v.Shapes.Len() == 0 {
+		c.must(world.FactsKnown{})
+		return
+	}
+	shape := cluster.ShapeID(c.from.below(v.Shapes.Len()))
+	c.must(world.FactsKnown{Facts: &cluster.Facts{Excluded: map[cluster.ShapeID][]uint64{shape: {uint64(c.from.below(256))}}}})
+}
+
+// carry applies a plan in order; the world must accept every decision. Evicted
+// pods leave at once; some binds are reported as done.
+func (c *town) carry(plan *decision.Plan) {
+	c.t.Helper()
+	v := c.w.View()
+	for i := range plan.Decisions {
+		d := &plan.Decisions[i]
+		line := d.Line(v)
+		if err := c.w.Apply(c.at, world.Accepted{Decision: *d}); err != nil {
+			c.t.Fatalf("decision %d of %d, %s: %v", i+1, len(plan.Decisions), line, err)
+		}
+		if d.Action == cluster.ActionEvict {
+			c.must(world.Evicted{Name: v.Pod(d.Pod).Spec.Name})
+		}
+	}
+	c.audit()
+	for i := range plan.Decisions {
+		if d := &plan.Decisions[i]; d.Action == cluster.ActionBind && c.from.below(3) > 0 {
+			name := v.Pod(d.Pod).Spec.Name
+			c.must(world.Bound{Name: name})
+			if c.from.below(2) > 0 {
+				c.must(world.Started{Name: name})
+			}
+		}
+	}
+}

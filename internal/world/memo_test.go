@@ -1,0 +1,102 @@
+package world_test
+
+import (
+	"testing"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/engine"
+	"github.com/headrace-dev/headrace/internal/world"
+	"pgregory.net/rapid"
+)
+
+// thought is a decision that was made without a memo, for making it again with
+// one.
+type thought struct {
+	snapshot *cluster.Snapshot
+	cycle    decision.Cycle
+	policy   *engine.Policy
+	digest   uint64
+}
+
+func think(s *cluster.Snapshot, c decision.Cycle, p *engine.Policy) (thought, decision.Plan) {
+	plan := engine.Decide(s, c, p, nil)
+	return thought{snapshot: s, cycle: c, policy: p, digest: plan.Digest(&s.View)}, plan
+}
+
+func (h *thought) again(t fatal, m *engine.Memo, memo string) {
+	t.Helper()
+	plan := engine.Decide(h.snapshot, h.cycle, h.policy, m)
+	if got := plan.Digest(&h.snapshot.View); got != h.digest {
+		t.Fatalf("policy %s, cycle %d: with a memo that is %s the plan is %#x, without %#x", h.policy.Name, h.cycle.Number, memo, got, h.digest)
+	}
+}
+
+// A memo that is absent, fresh, kept, or stale in any way (from an older or newer
+// snapshot, another world, another policy, another seed, other beliefs and facts)
+// gives the same plan; every decision of the plan is accepted in order, and the
+// books balance after each step.
+func TestMemoNeverChangesThePlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		from := drawn{t: t}
+		all := policies()
+		towns := []*town{newTown(t, from), newTown(t, from)}
+		kept := map[*town]*engine.Memo{towns[0]: new(engine.Memo), towns[1]: new(engine.Memo)}
+		main := all[from.below(len(all))]
+		var stale engine.Memo
+		var past []thought
+		for number := range uint64(3 + from.below(10)) {
+			c := towns[max(0, from.below(4)-2)]
+			for range from.below(6) {
+				c.step()
+				c.audit()
+			}
+			cycle := decision.Cycle{Number: number, Now: c.at, Seed: 1}
+			now, plan := think(c.w.Snapshot(), cycle, main)
+			now.again(t, new(engine.Memo), "fresh")
+			now.again(t, kept[c], "kept")
+			now.again(t, kept[c], "kept from the same snapshot")
+
+			// Anything may come between for a memo that is passed around.
+			cycle.Seed = int64(from.below(2))
+			other, _ := think(now.snapshot, cycle, all[from.below(len(all))])
+			past = append(past, now, other)
+			for range 3 {
+				past[from.below(len(past))].again(t, &stale, "stale")
+			}
+			if from.below(4) > 0 {
+				c.carry(&plan)
+			}
+		}
+	})
+}
+
+// A node that takes over the row of another, alike in all but its name, is not
+// mistaken for it: neither in ties nor in labels.
+func TestMemoTellsANodeFromItsSuccessor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		from := drawn{t: t}
+		c := &town{t: t, from: from, w: newTown(t, from).w}
+		var m engine.Memo
+		policy := &engine.Policy{Name: "no score"}
+		for _, name := range []string{"a", "b", "c"} {
+			c.must(nodeKind(1, name))
+		}
+		for number := range uint64(8) {
+			c.serial++
+			c.addPod()
+			now, _ := think(c.w.Snapshot(), decision.Cycle{Number: number, Seed: 4}, policy)
+			now.again(t, &m, "kept")
+			for _, name := range []string{"a", "b", "c"} {
+				if _, there := c.w.Node(name); there {
+					c.must(world.NodeRemoved{Name: name})
+				}
+			}
+			for _, name := range rapid.Permutation([]string{"a", "b", "c", "node-1", "node-3"}).Draw(t, "order")[:3] {
+				if _, there := c.w.Node(name); !there {
+					c.must(nodeKind(1, name))
+				}
+			}
+		}
+	})
+}
