@@ -1,8 +1,11 @@
 package world_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
@@ -16,20 +19,35 @@ type thought struct {
 	snapshot *cluster.Snapshot
 	cycle    decision.Cycle
 	policy   *engine.Policy
-	digest   uint64
+	plan     decision.Plan
 }
 
-func think(s *cluster.Snapshot, c decision.Cycle, p *engine.Policy) (thought, decision.Plan) {
-	plan := engine.Decide(s, c, p, nil)
-	return thought{snapshot: s, cycle: c, policy: p, digest: plan.Digest(&s.View)}, plan
+func think(s *cluster.Snapshot, c decision.Cycle, p *engine.Policy) thought {
+	return thought{snapshot: s, cycle: c, policy: p, plan: engine.Decide(s, c, p, nil)}
 }
 
 func (h *thought) again(t fatal, m *engine.Memo, memo string) {
 	t.Helper()
-	plan := engine.Decide(h.snapshot, h.cycle, h.policy, m)
-	if got := plan.Digest(&h.snapshot.View); got != h.digest {
-		t.Fatalf("policy %s, cycle %d: with a memo that is %s the plan is %#x, without %#x", h.policy.Name, h.cycle.Number, memo, got, h.digest)
+	plan, v := engine.Decide(h.snapshot, h.cycle, h.policy, m), &h.snapshot.View
+	if plan.Digest(v) == h.plan.Digest(v) {
+		return
 	}
+	t.Fatalf("policy %s, cycle %d: with a memo that is %s the plan differs (-without +with):\n%s",
+		h.policy.Name, h.cycle.Number, memo, cmp.Diff(lines(&h.plan, v), lines(&plan, v)))
+}
+
+// lines draws a plan: its decisions in order, its waiting pods by name.
+func lines(p *decision.Plan, v *cluster.View) []string {
+	var out []string
+	for i := range p.Decisions {
+		out = append(out, p.Decisions[i].Line(v))
+	}
+	start := len(out)
+	for _, w := range p.Waiting {
+		out = append(out, fmt.Sprintf("%s waits: %s (needs %d, has %d)", v.Pod(w.Pod).Spec.Name, w.Why.Describe(v), w.Why.Need, w.Why.Have))
+	}
+	slices.Sort(out[start:])
+	return out
 }
 
 // A memo that is absent, fresh, kept, or stale in any way (from an older or newer
@@ -52,20 +70,20 @@ func TestMemoNeverChangesThePlan(t *testing.T) {
 				c.audit()
 			}
 			cycle := decision.Cycle{Number: number, Now: c.at, Seed: 1}
-			now, plan := think(c.w.Snapshot(), cycle, main)
+			now := think(c.w.Snapshot(), cycle, main)
 			now.again(t, new(engine.Memo), "fresh")
 			now.again(t, kept[c], "kept")
 			now.again(t, kept[c], "kept from the same snapshot")
 
 			// Anything may come between for a memo that is passed around.
 			cycle.Seed = int64(from.below(2))
-			other, _ := think(now.snapshot, cycle, all[from.below(len(all))])
+			other := think(now.snapshot, cycle, all[from.below(len(all))])
 			past = append(past, now, other)
 			for range 3 {
 				past[from.below(len(past))].again(t, &stale, "stale")
 			}
 			if from.below(4) > 0 {
-				c.carry(&plan)
+				c.carry(&now.plan)
 			}
 		}
 	})
@@ -76,16 +94,15 @@ func TestMemoNeverChangesThePlan(t *testing.T) {
 func TestMemoTellsANodeFromItsSuccessor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from := drawn{t: t}
-		c := &town{t: t, from: from, w: newTown(t, from).w}
+		c := newTown(t, from)
 		var m engine.Memo
 		policy := &engine.Policy{Name: "no score"}
 		for _, name := range []string{"a", "b", "c"} {
 			c.must(nodeKind(1, name))
 		}
 		for number := range uint64(8) {
-			c.serial++
 			c.addPod()
-			now, _ := think(c.w.Snapshot(), decision.Cycle{Number: number, Seed: 4}, policy)
+			now := think(c.w.Snapshot(), decision.Cycle{Number: number, Seed: 4}, policy)
 			now.again(t, &m, "kept")
 			for _, name := range []string{"a", "b", "c"} {
 				if _, there := c.w.Node(name); there {

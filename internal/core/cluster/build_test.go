@@ -13,14 +13,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMain draws more cases when HEADRACE_LONG=1.
+// TestMain sets how many cases properties draw; more when HEADRACE_LONG=1.
 func TestMain(m *testing.M) {
-	flag.Parse()
+	checks := "200"
 	if os.Getenv("HEADRACE_LONG") == "1" {
-		if err := flag.Set("rapid.checks", "5000"); err != nil {
-			panic(err)
-		}
+		checks = "5000"
 	}
+	// Before flags are parsed, so that the command line has the last word.
+	if err := flag.Set("rapid.checks", checks); err != nil {
+		panic(err)
+	}
+	flag.Parse()
 	os.Exit(m.Run())
 }
 

@@ -36,8 +36,9 @@ const (
 	DeviceProfileRoom
 	DeviceIdle // whole devices: too few are idle
 	DeviceLinkRoom
-	QueueLimit // the pod's queue, or one above it, is at its limit
-	GaveUp     // the search ran out of budget; it does not say "impossible"
+	QueueLimit  // the pod's queue, or one above it, is at its limit
+	PolicyWaits // there is room, and the policy does not take it
+	GaveUp      // the search ran out of budget; it does not say "impossible"
 )
 
 // Future returns what has to happen before the answer of a code can change.
@@ -134,6 +135,8 @@ func (r Reason) constraint(v *cluster.View) string {
 		return fmt.Sprintf("needs %d idle devices on one node, the most idle is %d", r.Need, r.Have)
 	case QueueLimit:
 		return fmt.Sprintf("queue %s would use %d milli-GPU, its limit is %d", v.Queues.At(int32(r.Queue)).Name, r.Need, r.Have)
+	case PolicyWaits:
+		return "there is room; the policy lets it wait"
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %d idle linked devices, the most idle is %d", r.Need, r.Have)
 	}
@@ -183,5 +186,6 @@ var kinds = map[Code]string{ //const: names of the constraints
 	DeviceIdle:        "too few idle devices on one node",
 	DeviceLinkRoom:    "too few idle linked devices",
 	QueueLimit:        "queue at its limit",
+	PolicyWaits:       "the policy lets it wait",
 	GaveUp:            "search gave up",
 }

@@ -148,6 +148,9 @@ func (r *round) wait(pod cluster.PodID) {
 			why = &limit
 		}
 	}
+	if why.None() {
+		why = &decision.Reason{Code: decision.PolicyWaits}
+	}
 	r.waiting = append(r.waiting, decision.Waiting{Pod: pod, Why: why})
 }
 

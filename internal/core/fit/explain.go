@@ -25,8 +25,8 @@ type told struct {
 	have    int64
 }
 
-// row counts one constraint in one dimension: Nodes say on how many nodes it
-// binds. The claims form a max-heap by have; some are out of date.
+// row counts one constraint in one dimension, for one amount needed: Nodes say on
+// how many nodes it binds. The claims form a max-heap by have; some are out of date.
 type row struct {
 	decision.Reason
 	claims []claim
@@ -45,7 +45,6 @@ func (t *Tally) Set(node cluster.NodeID, r decision.Reason) {
 	t.counted++
 	own := &t.rows[i]
 	own.Nodes++
-	own.Need = max(own.Need, r.Need)
 	if r.None() {
 		return
 	}
@@ -73,11 +72,11 @@ func (t *Tally) Clear(node cluster.NodeID) {
 
 func (t *Tally) rowOf(r *decision.Reason) int {
 	for i := range t.rows {
-		if t.rows[i].Code == r.Code && t.rows[i].Dim == r.Dim {
+		if t.rows[i].Code == r.Code && t.rows[i].Dim == r.Dim && t.rows[i].Need == r.Need {
 			return i
 		}
 	}
-	t.rows = append(t.rows, row{Reason: decision.Reason{Code: r.Code, Dim: r.Dim}})
+	t.rows = append(t.rows, row{Reason: decision.Reason{Code: r.Code, Dim: r.Dim, Need: r.Need}})
 	return len(t.rows) - 1
 }
 
@@ -130,26 +129,38 @@ func (t *Tally) Reason() decision.Reason {
 	if t.counted == 0 {
 		return decision.Reason{Code: decision.NoNodes}
 	}
-	best := -1
+	best := decision.Reason{}
 	for i := range t.rows {
-		r := &t.rows[i]
-		if r.Nodes == 0 || r.None() {
-			continue
-		}
-		if best < 0 || cmp.Or(cmp.Compare(r.Code, t.rows[best].Code), cmp.Compare(r.Nodes, t.rows[best].Nodes), -cmp.Compare(r.Dim, t.rows[best].Dim)) > 0 {
-			best = i
+		if r := t.merged(i); cmp.Or(cmp.Compare(r.Code, best.Code), cmp.Compare(r.Nodes, best.Nodes), -cmp.Compare(r.Dim, best.Dim)) > 0 {
+			best = r
 		}
 	}
-	if best < 0 {
+	if best.None() {
 		return decision.Reason{}
 	}
-	own := &t.rows[best]
-	for !t.holds(best, own.claims[0]) {
-		own.pop()
+	best.Of = t.counted
+	return best
+}
+
+// merged returns the reasons of row i and of all rows that differ from it in
+// nothing but what is needed: the most needed, the most there is.
+func (t *Tally) merged(i int) decision.Reason {
+	if t.rows[i].Nodes == 0 || t.rows[i].None() {
+		return decision.Reason{}
 	}
-	why := own.Reason
-	why.Have, why.Of = own.claims[0].have, t.counted
-	return why
+	out := decision.Reason{Code: t.rows[i].Code, Dim: t.rows[i].Dim}
+	for k := range t.rows {
+		r := &t.rows[k]
+		if r.Nodes == 0 || r.Code != out.Code || r.Dim != out.Dim {
+			continue
+		}
+		for !t.holds(k, r.claims[0]) {
+			r.pop()
+		}
+		out.Nodes += r.Nodes
+		out.Need, out.Have = max(out.Need, r.Need), max(out.Have, r.claims[0].have)
+	}
+	return out
 }
 
 // Explain returns why no node of the view takes the shape; a zero Reason where

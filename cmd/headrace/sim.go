@@ -1,0 +1,296 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/meter"
+	"github.com/headrace-dev/headrace/internal/sim"
+	"github.com/headrace-dev/headrace/internal/sim/trace"
+	"github.com/headrace-dev/headrace/internal/web"
+)
+
+// simFlags are the flags of `headrace sim`.
+type simFlags struct {
+	source
+	mode     string
+	inflate  float64
+	load     float64
+	seed     int64
+	seeds    string
+	policies []string
+	output   string
+	report   string
+	jobs     int
+	nodeMTBF string
+	gpuMTBF  string
+}
+
+const defaultReport = "report.html"
+
+func simCommand() *cobra.Command {
+	f := &simFlags{}
+	c := &cobra.Command{
+		Use:   "sim",
+		Short: "run a workload under one or more policies and compare them",
+		Long: `Run a workload under one or more policies and compare them.
+
+Without flags, a day of generated work on 8 nodes of 8 A100 runs under Kubernetes'
+default scoring and under ours; the comparison is printed and a report written.
+
+Static mode offers the pods one after the other; what does not fit is given up and
+nothing leaves. Timed mode runs against the clock. Policies:
+
+` + policyHelp(),
+		Example: `  headrace sim
+  headrace sim --scenario hetero --policy kube-binpack,headrace --seeds 1..5
+  headrace sim --trace openb --nodes nodes.csv --pods pods.csv --mode static --inflate 1.3 --seeds 42..51 --policy fgd,headrace
+  headrace sim --trace openb --nodes nodes.csv --pods pods.csv --mode timed --load 0.9 --output json`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	f.flags(c)
+	fl := c.Flags()
+	fl.StringVar(&f.mode, "mode", "", "static or timed (default: static for openb, timed for others)")
+	fl.Float64Var(&f.inflate, "inflate", 1.3, "static mode: GPU demand offered, in multiples of the capacity; 0 offers the trace as it is")
+	fl.Float64Var(&f.load, "load", 0, "timed openb: offered GPU-time, in multiples of the capacity; 0 runs the raw times")
+	fl.Int64Var(&f.seed, "seed", 42, "seed of arrivals, ties and failures")
+	fl.StringVar(&f.seeds, "seeds", "", "several seeds, as 42..51 or 1,2,3; overrides --seed")
+	fl.StringSliceVar(&f.policies, "policy", []string{"kube-default", sim.Ours}, "policies to compare, separated by commas")
+	fl.StringVar(&f.output, "output", "table", "table, json (docs/output.md) or csv")
+	fl.StringVar(&f.report, "report", "", "write an HTML report to this file (default "+defaultReport+" with --output table; \"none\" writes none)")
+	fl.IntVar(&f.jobs, "jobs", 0, "runs at once; 0 is one per processor")
+	fl.StringVar(&f.nodeMTBF, "node-mtbf", "0", "timed mode: mean time between failures of one node, as 720h; 0 is never")
+	fl.StringVar(&f.gpuMTBF, "gpu-mtbf", "0", "timed mode: mean time between failures of one GPU, as 8760h; 0 is never")
+	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(policyNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{sim.Static, sim.Timed}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "csv"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func policyHelp() string {
+	var b strings.Builder
+	for _, p := range sim.Policies() {
+		fmt.Fprintf(&b, "  %-15s %s\n", p.Name, p.About)
+	}
+	return b.String()
+}
+
+func policyNames() []string {
+	var names []string
+	for _, p := range sim.Policies() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// run is the command: check everything, run everything, then write.
+func (f *simFlags) run(c *cobra.Command) error {
+	configs, err := f.plan()
+	if err != nil {
+		return err
+	}
+	results, err := runAll(configs, f.jobs, c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if err := f.writeReport(results); err != nil {
+		return err
+	}
+	if err := write(c.OutOrStdout(), f.output, results); err != nil {
+		return err
+	}
+	if f.report != "" && f.output == "table" {
+		fmt.Fprintf(c.OutOrStdout(), "\nReport: %s\n", f.report)
+	}
+	return nil
+}
+
+// check refuses a wrong command line before anything is read.
+func (f *simFlags) check() error {
+	if err := f.source.check(); err != nil {
+		return err
+	}
+	if f.mode == "" {
+		f.mode = sim.Timed
+		if f.format == formatOpenB {
+			f.mode = sim.Static
+		}
+	}
+	switch {
+	case f.mode != sim.Static && f.mode != sim.Timed:
+		return usagef("--mode %s: must be static or timed", f.mode)
+	case f.output != "table" && f.output != "json" && f.output != "csv":
+		return usagef("--output %s: must be table, json or csv", f.output)
+	case !(f.inflate >= 0 && f.inflate <= 100):
+		return usagef("--inflate %v: must be 0 to 100", f.inflate)
+	case !(f.load >= 0 && f.load <= 100):
+		return usagef("--load %v: must be 0 to 100", f.load)
+	case f.load > 0 && (f.mode != sim.Timed || f.format == ""):
+		return usagef("--load %v: goes with a trace in timed mode", f.load)
+	case len(f.policies) == 0:
+		return usagef("--policy: name at least one policy")
+	}
+	names := policyNames()
+	for _, p := range f.policies {
+		if !contains(names, p) {
+			return usagef("--policy %s: no such policy%s", p, suggestion(p, names))
+		}
+	}
+	if f.report == "none" {
+		f.report = ""
+	} else if f.report == "" && f.output == "table" {
+		f.report = defaultReport
+	}
+	return nil
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+// plan turns the flags into runs: per seed one workload, under each policy.
+func (f *simFlags) plan() ([]sim.Config, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	seeds, err := parseSeeds(f.seeds, f.seed)
+	if err != nil {
+		return nil, err
+	}
+	failures, err := f.failures()
+	if err != nil {
+		return nil, err
+	}
+	var configs []sim.Config
+	var raw trace.Workload
+	for i, seed := range seeds {
+		if i == 0 || f.format == "" {
+			if raw, err = f.source.load(seed); err != nil {
+				return nil, err
+			}
+			raw.Name = f.workloadName()
+		}
+		c, err := f.prepare(&raw, seed)
+		if err != nil {
+			return nil, err
+		}
+		c.Source, c.Mode, c.Seed, c.Failures = f.source.name(), f.mode, seed, failures
+		for _, policy := range f.policies {
+			c.Policy = policy
+			configs = append(configs, c)
+		}
+	}
+	return configs, nil
+}
+
+// prepare orders, grows or resamples the workload for one seed.
+func (f *simFlags) prepare(raw *trace.Workload, seed int64) (sim.Config, error) {
+	target := *raw
+	c := sim.Config{Workload: &target, Target: &target}
+	switch {
+	case f.mode == sim.Static && f.inflate > 0:
+		tuned := trace.Tune(target, quantity.Milli(f.inflate*1000+0.5), seed)
+		c.Workload = &tuned.Workload
+		c.NodeRank = make(map[string]int32, len(tuned.Rank))
+		for i, rank := range tuned.Rank {
+			c.NodeRank[target.Nodes[i].Name] = rank
+		}
+	case f.mode == sim.Timed:
+		if err := trace.RequireTimes(target, f.pods); err != nil {
+			return c, err
+		}
+		if f.load > 0 {
+			load := f.load
+			drawn, err := trace.Resample(target, trace.Resampling{Load: quantity.Milli(load*1000 + 0.5), Seed: seed})
+			if err != nil {
+				return c, fmt.Errorf("%s: %w", f.pods, err)
+			}
+			c.Workload, c.Load = &drawn, &load
+		}
+	}
+	return c, nil
+}
+
+func (f *simFlags) failures() (sim.Failures, error) {
+	var out sim.Failures
+	for _, flag := range []struct {
+		name, text string
+		into       *moment.Span
+	}{{"--node-mtbf", f.nodeMTBF, &out.NodeEvery}, {"--gpu-mtbf", f.gpuMTBF, &out.GPUEvery}} {
+		span, err := parseSpan(flag.text)
+		if err != nil {
+			return out, usagef("%s %s: %w", flag.name, flag.text, err)
+		}
+		*flag.into = span
+	}
+	out.NodeRepair, out.GPURepair = moment.Hour, 4*moment.Hour
+	return out, nil
+}
+
+// parseSeeds reads "42..51", "1,2,3" or "" for the one seed.
+func parseSeeds(text string, one int64) ([]int64, error) {
+	if text == "" {
+		return []int64{one}, nil
+	}
+	const most = 10_000
+	if from, to, isRange := strings.Cut(text, ".."); isRange {
+		a, errA := strconv.ParseInt(from, 10, 64)
+		b, errB := strconv.ParseInt(to, 10, 64)
+		if errA != nil || errB != nil || b < a || b-a >= most {
+			return nil, usagef("--seeds %s: must be FROM..TO with FROM ≤ TO, at most %d seeds", text, most)
+		}
+		var out []int64
+		for s := a; s <= b; s++ {
+			out = append(out, s)
+		}
+		return out, nil
+	}
+	var out []int64
+	for _, part := range strings.Split(text, ",") {
+		s, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
+		if err != nil {
+			return nil, usagef("--seeds %s: %q is not an integer", text, part)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// writeReport writes the whole report or nothing.
+func (f *simFlags) writeReport(results []meter.Result) error {
+	if f.report == "" {
+		return nil
+	}
+	file, err := os.CreateTemp(filepath.Dir(f.report), ".report-*")
+	if err != nil {
+		return fmt.Errorf("write report %s: %w", f.report, err)
+	}
+	defer os.Remove(file.Name())
+	err = web.Report(file, "Headrace: "+f.workloadName(), results)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Chmod(file.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), f.report)
+	}
+	if err != nil {
+		return fmt.Errorf("write report %s: %w", f.report, err)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package scenario
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+const manual = "../../docs/scenario.md"
+
+// examples cuts the manual into its text and its examples, alternating.
+func examples(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(manual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts []string
+	rest := string(text)
+	for {
+		before, after, found := strings.Cut(rest, "```scenario\n")
+		parts = append(parts, before)
+		if !found {
+			return parts
+		}
+		example, after, closed := strings.Cut(after, "```\n")
+		if !closed {
+			t.Fatalf("%s: an example is not closed", manual)
+		}
+		parts, rest = append(parts, example), after
+	}
+}
+
+// TestManual runs every example of the manual, and looks for one of every
+// statement.
+func TestManual(t *testing.T) {
+	parts := examples(t)
+	said := make(map[string]bool)
+	for i := 1; i < len(parts); i += 2 {
+		report, err := Run(manual, strings.NewReader(parts[i]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range report.Steps {
+			for _, st := range s.Statements {
+				said[strings.Fields(st.Text)[0]] = true
+				if st.Refused {
+					t.Errorf("%s: %s: %s", report.Title, st.Text, st.Output)
+				}
+			}
+		}
+		now := report.Rewritten()
+		if now != parts[i] && !*rewrite {
+			t.Errorf("the example differs:\n%s", difference(parts[i], now))
+		}
+		parts[i] = now
+	}
+	for _, name := range newInterp().names {
+		if !said[name] {
+			t.Errorf("the manual has no example of %s", name)
+		}
+	}
+	if !*rewrite {
+		return
+	}
+	var out strings.Builder
+	for i, part := range parts {
+		if i%2 == 1 {
+			part = "```scenario\n" + part + "```\n"
+		}
+		out.WriteString(part)
+	}
+	if err := os.WriteFile(manual, []byte(out.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
