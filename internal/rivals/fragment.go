@@ -216,7 +216,8 @@ func (g *gradient) best(v *cluster.View, shape cluster.ShapeID, node cluster.Nod
 	before := g.before(&b, n.State)
 	after := b
 	after.cpu -= d.cpu
-	if !d.sharing() {
+	s := v.Shape(shape)
+	if !d.sharing() || len(s.Devices) > 1 {
 		after.sum -= d.total()
 		// Whole devices come in order of index, as fit.Grants gives them.
 		for i, need := 0, d.count; need > 0 && i < b.count; i++ {
@@ -228,10 +229,14 @@ func (g *gradient) best(v *cluster.View, shape cluster.ShapeID, node cluster.Nod
 	}
 	after.sum -= d.milli
 	value, device = -1, -1
+	var tried [maxDevices]int64 // what was left on the devices measured so far
+	count := 0
 	for i, left := range b.left[:b.count] {
-		if left < d.milli || slices.Contains(b.left[:i], left) {
+		if left < d.milli || slices.Contains(tried[:count], left) || !fit.Takes(v.DeviceOf(n, int32(i)), &s.Devices[0]) {
 			continue
 		}
+		tried[count] = left
+		count++
 		after.left[i] = left - d.milli
 		if s := sigmoid(before - after.fragment(g.typical)); s > value {
 			value, device = s, i

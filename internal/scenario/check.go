@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
@@ -44,18 +45,49 @@ func (in *interp) check() error {
 	if after := snapshot.Digest(); after != before {
 		return violated("deciding changed the snapshot: digest %016x, it was %016x", after, before)
 	}
-	return reasoned(snapshot, &first)
+	if err := obedient(snapshot, &first); err != nil {
+		return err
+	}
+	return in.reasoned(snapshot, &first)
+}
+
+// obedient holds the devices that a plan gives against what was asked for, which
+// the last check of a placement leaves to the search: models, memory, links. It
+// looks at pods with one request; the grants of several are not told apart.
+func obedient(s *cluster.Snapshot, plan *decision.Plan) error {
+	for i := range plan.Decisions {
+		d := &plan.Decisions[i]
+		if d.Action != cluster.ActionBind || len(s.Shape(d.Place.Shape).Devices) != 1 {
+			continue
+		}
+		r := &s.Shape(d.Place.Shape).Devices[0]
+		first := s.Device(d.Place.Grants[0].Device).Spec
+		for _, g := range d.Place.Grants {
+			spec := s.Device(g.Device).Spec
+			switch {
+			case len(r.Models) > 0 && !slices.Contains(r.Models, spec.Model), spec.Memory > 0 && spec.Memory < max(r.MinMemory, r.Memory):
+				return violated("%s: the card is not of a kind that was asked for", d.Line(&s.View))
+			case r.SameIsland && spec.Island != first.Island, r.SameNUMA && spec.NUMA != first.NUMA:
+				return violated("%s: the cards are not linked", d.Line(&s.View))
+			case g.Profile != r.Profile || r.Profile == 0 && g.Milli != r.Milli:
+				return violated("%s: it asks for %v of a card", d.Line(&s.View), r.Milli)
+			}
+		}
+	}
+	return nil
 }
 
 // reasoned says whether each waiting pod is either placed by the plan or has a
-// reason in it.
-func reasoned(s *cluster.Snapshot, plan *decision.Plan) error {
+// reason in it. That the policy lets it wait is one only for a policy that
+// chooses for itself.
+func (in *interp) reasoned(s *cluster.Snapshot, plan *decision.Plan) error {
 	answered := make(map[cluster.PodID]bool)
 	for i := range plan.Decisions {
 		answered[plan.Decisions[i].Pod] = true
 	}
 	for _, w := range plan.Waiting {
-		if w.Why.None() {
+		choosy := in.policy.Choose != nil || in.policy.Round != nil
+		if w.Why.None() || w.Why.Code == decision.PolicyWaits && !choosy {
 			return violated("pod %s waits although nothing binds it", s.Pod(w.Pod).Spec.Name)
 		}
 		answered[w.Pod] = true

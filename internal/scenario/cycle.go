@@ -51,13 +51,16 @@ func (in *interp) decide(c *call) ([]string, error) {
 	return lines, in.commit(&snapshot.View, &plan, r.has("hold-outcomes"))
 }
 
-// planLines prints a plan: decisions in order, then who waits for what.
+// planLines prints a plan: decisions in order, then, by name, who waits for
+// what.
 func planLines(v *cluster.View, plan *decision.Plan) []string {
 	var out []string
 	for i := range plan.Decisions {
 		out = append(out, plan.Decisions[i].Line(v))
 	}
-	for _, w := range plan.Waiting {
+	waiting := slices.Clone(plan.Waiting)
+	slices.SortFunc(waiting, func(a, b decision.Waiting) int { return compareNames(v.Pod(a.Pod).Spec.Name, v.Pod(b.Pod).Spec.Name) })
+	for _, w := range waiting {
 		out = append(out, "wait "+v.Pod(w.Pod).Spec.Name+": "+w.Why.Describe(v))
 	}
 	if out == nil {

@@ -126,7 +126,10 @@ func newRun(c Config) (*run, error) {
 func (r *run) choosePolicy() error {
 	if r.Policy == Ours {
 		r.policy = engine.Headrace()
-		r.learner = newLearner()
+		r.learner = &learner{}
+		if ranks := r.NodeRank; ranks != nil {
+			r.policy.Tie = func(v *cluster.View, node cluster.NodeID) uint64 { return uint64(ranks[v.Node(node).Spec.Name]) }
+		}
 		return nil
 	}
 	for _, rival := range rivals.All() {

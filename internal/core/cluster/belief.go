@@ -8,19 +8,68 @@ type Beliefs struct {
 	// Version rises with every replacement.
 	Version uint64
 	Demand  *Demand
+	Worth   *Worth
 	Needs   *Needs
 }
 
-// Demand is what is expected to be asked for: shapes with weights that sum to
-// about one million.
+// Demand is what is expected to be asked for: the shapes seen, with weights that
+// sum to one million or a little less.
 type Demand struct {
-	Rows []DemandRow
+	Rows []DemandRow // by weight, the largest first
+	Pods int64       // how many arrivals it rests on
 }
 
 // DemandRow is one expected shape.
 type DemandRow struct {
 	Shape  ShapeID
 	Weight int64 // parts per million of the pods that arrive
+}
+
+// Worth says what room is worth under the expected demand. Amounts of worth are
+// in micro-GPU: a millionth of one GPU put to use. docs/adr/0005 derives the
+// tables; package learn makes them, package rank reads them.
+type Worth struct {
+	// Hole is, by the milli-GPU left on a device, how much of it will be put to
+	// use by what still comes.
+	Hole [quantity.WholeGPU + 1]int64
+	// Starvation is, per class, what a node will not put to use for want of CPU:
+	// by free CPU in steps of CPUStep, and by the sum of Hole in tenths of a GPU.
+	Starvation [][][]int64
+	CPUStep    quantity.MilliCPU
+	// The prices of scarce resources per class, in nano-GPU per milli-CPU, per MiB
+	// and per milli-GPU.
+	CPU, Memory, GPU []int64
+	// Slots are kinds of request that need several idle devices of one node, and
+	// Sizes kinds of request for more than half a device: few places can host
+	// them, so each place has a price.
+	Slots []Slot
+	Sizes []Size
+	// Seen is the GPU demand that the expectations rest on.
+	Seen quantity.MilliGPU
+}
+
+// The most slots and sizes: together they are the bits of a word.
+const (
+	MaxSlots = 56
+	MaxSizes = 8
+)
+
+// Slot is a request for several idle devices of one node.
+type Slot struct {
+	Devices int32
+	CPU     quantity.MilliCPU
+	Memory  quantity.Bytes
+	Models  []Symbol // empty: any
+	Shape   ShapeID  // None for an assumed request for a whole node
+	// Expected is how many such requests or larger ones came, in thousandths, for
+	// Worth.Seen of demand; Margin is how many more to be ready for.
+	Expected, Margin int64
+}
+
+// Size is a request for more than half of a device.
+type Size struct {
+	Milli    quantity.MilliGPU
+	Expected int64 // as in Slot
 }
 
 // Needs tells, per kind, what runs really used: a moving-window forecast.

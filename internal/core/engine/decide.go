@@ -207,7 +207,7 @@ func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.Node
 	because := decision.Explanation{Policy: r.policy.Name}
 	if r.policy.Explain != nil {
 		because.Score = r.policy.Explain(v, r.cycle, pod, shape, node)
-	} else if r.policy.Score != nil {
+	} else if r.policy.Choose == nil {
 		because.Score.Total = r.memo.value(v, shape, node)
 	}
 	if err := r.txn.Place(pod, place); err != nil {
@@ -245,7 +245,14 @@ func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy) decision.Plan {
 	}
 	plan := decision.NewPlan(c, t, func(cluster.PodID) decision.Explanation { return decision.Explanation{Policy: p.Name} })
 	for _, pod := range t.View().AppendWaiting(nil) {
-		why := fit.Explain(t.View(), t.View().Pod(pod).Spec.Shape)
+		shape := t.View().Pod(pod).Spec.Shape
+		why := fit.Queue(t.View(), pod, shape)
+		if why.None() {
+			why = fit.Explain(t.View(), shape)
+		}
+		if why.None() {
+			why.Code = decision.PolicyWaits
+		}
 		plan.Waiting = append(plan.Waiting, decision.Waiting{Pod: pod, Why: &why})
 	}
 	return plan

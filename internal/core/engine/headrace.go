@@ -1,10 +1,37 @@
 package engine
 
-import "github.com/headrace-dev/headrace/internal/core/cluster"
+import (
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/rank"
+)
 
-// Headrace is our policy.
+// Headrace is our policy: each pod goes where it takes the least worth from those
+// who still come (docs/adr/0005).
 func Headrace() *Policy {
-	return &Policy{Name: "headrace", Score: func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) int64 {
-		return -int64(v.Node(node).FreeMilli)
-	}}
+	return &Policy{
+		Name: "headrace",
+		Scarce: &Scarce{
+			Weigh: func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) (int64, uint64) {
+				l := rank.LossOf(v, shape, node)
+				return -l.Worth, l.Takes
+			},
+			Offers: rank.OffersOf,
+			Prices: rank.PricesOf,
+		},
+		Grants: headraceGrants,
+	}
+}
+
+// headraceGrants gives a share from the device that loses the least by it, and
+// everything else as fit does.
+func headraceGrants(v *cluster.View, _ decision.Cycle, _ cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) ([]cluster.Grant, bool) {
+	s, n := v.Shape(shape), v.Node(node)
+	l := rank.LossOf(v, shape, node)
+	if l.Device == cluster.None {
+		return fit.Grants(v, s, n)
+	}
+	id := n.Spec.FirstDevice + cluster.DeviceID(l.Device)
+	return []cluster.Grant{fit.GrantOf(v.Device(id), id, &s.Devices[0])}, true
 }

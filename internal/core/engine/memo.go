@@ -7,6 +7,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/rank"
 )
 
 // Memo keeps scores between cycles. It is a cache: its owner may drop it at any
@@ -14,9 +15,9 @@ import (
 // The zero value is ready. A Memo serves one Decide at a time.
 //
 // Per shape it keeps the score of each node beside the State that the node had
-// when it was scored, and a tournament over them. A node is looked at again only
-// when it is on the change log and its State differs, so that a warm decision
-// costs the changed nodes times the depth of the tournament.
+// when it was scored, and heaps over them. A node is looked at again only when it
+// is on the change log and its State differs, so that a warm decision costs the
+// changed nodes times the depth of a heap.
 type Memo struct {
 	policy   *Policy
 	world    cluster.View // only its lineage is looked at
@@ -37,6 +38,14 @@ type Memo struct {
 	answers []answer
 	held    int // rows over all shapes
 	clock   uint64
+
+	// What nodes offer of scarce things, where the policy prices them.
+	offers []rank.Offers // per node
+	counts rank.Counts
+	prices rank.Prices
+	priced bool
+	read   int    // how far offers have followed dirty
+	seen   uint64 // the epoch they are of
 }
 
 // answer is one line of a direct-mapped cache over (shape, node state): nodes
@@ -44,6 +53,7 @@ type Memo struct {
 type answer struct {
 	key   uint64
 	value int64
+	takes uint64
 	why   decision.Reason // of an unfit node
 }
 
@@ -52,27 +62,12 @@ const (
 	// dirtyKept bounds the list of changed nodes; a shape not seen for longer
 	// compares all nodes.
 	dirtyKept = 1 << 16
-	// rowsKept bounds the memory of a memo: about 32 bytes a row.
+	// rowsKept bounds the memory of a memo: about 48 bytes a row.
 	rowsKept = 16 << 20
 )
 
 // unfit is the value of a node that the shape does not fit on.
 const unfit = math.MinInt64
-
-// scores is what is kept per shape.
-type scores struct {
-	read   int    // how far into dirty
-	epoch  uint64 // of dirty
-	used   uint64 // clock of the last use
-	states []uint64
-	values []int64
-	// winners is a heap-shaped tournament: winners[1] is the best node,
-	// winners[leaves+i] is node i.
-	winners []int32
-	leaves  int
-	// tally holds the nodes' reasons.
-	tally fit.Tally
-}
 
 // sync brings the memo to the snapshot; what no longer holds is dropped.
 func (m *Memo) sync(v *cluster.View, c decision.Cycle, p *Policy) {
@@ -107,6 +102,7 @@ func (m *Memo) sync(v *cluster.View, c decision.Cycle, p *Policy) {
 	for _, node := range changed {
 		m.welcome(v, c, node)
 	}
+	m.priced = false
 }
 
 // welcome drops what is kept when a row has become another node's: ties and
@@ -141,19 +137,60 @@ func (m *Memo) close(t *cluster.Txn) {
 // best returns the node with the highest score for the shape, and that score.
 func (m *Memo) best(v *cluster.View, id cluster.ShapeID) (cluster.NodeID, int64) {
 	s := m.refresh(v, id)
-	if s.leaves == 0 {
-		return cluster.None, unfit
+	m.reprice(v)
+	best, score := int32(cluster.None), int64(unfit)
+	for i := range s.lanes {
+		l := &s.lanes[i]
+		node := s.top(l, m.ties)
+		if node < 0 {
+			continue
+		}
+		if value := s.values[node] - m.prices.Of(l.takes); best < 0 || value > score || value == score && earlier(m.ties, node, best) {
+			best, score = node, value
+		}
 	}
-	winner := s.winners[1]
-	if winner < 0 || s.values[winner] == unfit {
-		return cluster.None, unfit
+	return cluster.NodeID(best), score
+}
+
+// reprice brings offers, counts and prices up to date.
+func (m *Memo) reprice(v *cluster.View) {
+	scarce := m.policy.Scarce
+	if scarce == nil || m.priced && m.read == len(m.dirty) && m.seen == m.epoch {
+		return
 	}
-	return cluster.NodeID(winner), s.values[winner]
+	if m.offers == nil || m.seen != m.epoch || len(m.offers) != v.Nodes.Len() {
+		m.offers, m.counts, m.seen = make([]rank.Offers, v.Nodes.Len()), rank.Counts{}, m.epoch
+		for i := range m.offers {
+			m.recount(v, cluster.NodeID(i))
+		}
+	} else {
+		for _, node := range m.dirty[m.read:] {
+			m.recount(v, node)
+		}
+	}
+	m.read, m.priced = len(m.dirty), true
+	m.prices = scarce.Prices(v, &m.counts)
+}
+
+func (m *Memo) recount(v *cluster.View, node cluster.NodeID) {
+	if int(node) >= len(m.offers) {
+		return
+	}
+	now, before := m.policy.Scarce.Offers(v, node), &m.offers[node]
+	for i := range now {
+		m.counts[i] += int64(now[i]) - int64(before[i])
+	}
+	*before = now
 }
 
 // value returns the score of one node, unfit where the shape does not fit.
 func (m *Memo) value(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) int64 {
-	return m.refresh(v, id).values[node]
+	s := m.refresh(v, id)
+	m.reprice(v)
+	if s.values[node] == unfit {
+		return unfit
+	}
+	return s.values[node] - m.prices.Of(s.takes[node])
 }
 
 // refresh brings the scores of a shape up to date.
@@ -180,23 +217,11 @@ func (m *Memo) refresh(v *cluster.View, id cluster.ShapeID) *scores {
 		for _, node := range m.dirty[s.read:] {
 			if int(node) < n && s.states[node] != m.stateKey(v, node) {
 				m.rescore(v, id, s, node)
-				s.replay(m.ties, int32(node))
 			}
 		}
 	}
 	s.epoch, s.read = m.epoch, len(m.dirty)
 	return s
-}
-
-func newScores(n int) *scores {
-	leaves := 1
-	for leaves < n {
-		leaves *= 2
-	}
-	if n == 0 {
-		leaves = 0
-	}
-	return &scores{states: make([]uint64, n), values: make([]int64, n), winners: make([]int32, 2*leaves), leaves: leaves}
 }
 
 // makeRoom drops the shapes unused for longest until n more rows are allowed.
@@ -214,21 +239,12 @@ func (m *Memo) makeRoom(n int) {
 	}
 }
 
-// scanAll compares every node and rebuilds the tournament.
+// scanAll compares every node.
 func (m *Memo) scanAll(v *cluster.View, id cluster.ShapeID, s *scores) {
 	for i := range s.states {
 		if node := cluster.NodeID(i); s.states[i] != m.stateKey(v, node) {
 			m.rescore(v, id, s, node)
 		}
-	}
-	for i := range s.leaves {
-		s.winners[s.leaves+i] = -1
-		if i < len(s.states) {
-			s.winners[s.leaves+i] = int32(i)
-		}
-	}
-	for i := s.leaves - 1; i >= 1; i-- {
-		s.winners[i] = s.better(m.ties, s.winners[2*i], s.winners[2*i+1])
 	}
 }
 
@@ -244,7 +260,7 @@ func (m *Memo) stateKey(v *cluster.View, node cluster.NodeID) uint64 {
 func (m *Memo) rescore(v *cluster.View, id cluster.ShapeID, s *scores, node cluster.NodeID) {
 	a := m.answer(v, id, node)
 	s.states[node] = m.stateKey(v, node)
-	s.values[node] = a.value
+	s.set(node, a.value, a.takes, m.ties)
 	if v.Node(node).Life == cluster.LifeOff {
 		s.tally.Clear(node)
 	} else {
@@ -264,40 +280,18 @@ func (m *Memo) answer(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) 
 	}
 	a := answer{key: key, value: unfit, why: fit.Check(v, id, node)}
 	if a.why.None() {
-		if a.value = 0; m.policy.Score != nil {
-			a.value = max(m.policy.Score(v, id, node), unfit+1)
+		switch a.value = 0; {
+		case m.policy.Scarce != nil:
+			a.value, a.takes = m.policy.Scarce.Weigh(v, id, node)
+		case m.policy.Score != nil:
+			a.value = m.policy.Score(v, id, node)
 		}
+		a.value = max(a.value, unfit+1)
 	}
 	if shared {
 		*line = a
 	}
 	return a
-}
-
-// better is the winner of two nodes: the higher score, the lower tie, the lower
-// id.
-func (s *scores) better(ties []uint64, a, b int32) int32 {
-	switch {
-	case b < 0:
-		return a
-	case a < 0:
-		return b
-	case s.values[a] != s.values[b]:
-		if s.values[a] > s.values[b] {
-			return a
-		}
-		return b
-	case ties[a] < ties[b] || ties[a] == ties[b] && a < b:
-		return a
-	}
-	return b
-}
-
-// replay plays the matches of one node again.
-func (s *scores) replay(ties []uint64, node int32) {
-	for i := (s.leaves + int(node)) / 2; i >= 1; i /= 2 {
-		s.winners[i] = s.better(ties, s.winners[2*i], s.winners[2*i+1])
-	}
 }
 
 // reason returns why the shape fits nowhere.

@@ -4,6 +4,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/rank"
 )
 
 // Policy is a way to decide: a name, and functions that replace parts of the
@@ -21,6 +22,9 @@ type Policy struct {
 	// Score values a node that fits; higher is better. It may depend only on the
 	// shape, the node's State (and Residents, if so declared) and the beliefs.
 	Score func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) int64
+
+	// Scarce values nodes in two parts, instead of Score.
+	Scarce *Scarce
 
 	// Residents declares that Score also looks at which shapes run on the node.
 	Residents bool
@@ -50,6 +54,19 @@ type Policy struct {
 	// Round decides a whole cycle instead of all of the above. What it returns is
 	// carried out in a transaction; a step that would overdraw is refused.
 	Round func(v *cluster.View, c decision.Cycle) []Step
+}
+
+// Scarce is a way to score where some things a node offers are priced by how many
+// of them there are: the price may change with every placement, the rest of a
+// node's score only with the node. Score = value - prices of what is taken.
+type Scarce struct {
+	// Weigh returns the part that depends on the node alone, and the set of scarce
+	// things that the placement takes from others.
+	Weigh func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) (value int64, takes uint64)
+	// Offers counts the scarce things a node offers now.
+	Offers func(v *cluster.View, node cluster.NodeID) rank.Offers
+	// Prices values them, given how many all nodes offer.
+	Prices func(v *cluster.View, have *rank.Counts) rank.Prices
 }
 
 // Step is one move of a Round: evict the pod, or place it.

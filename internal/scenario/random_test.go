@@ -1,0 +1,74 @@
+package scenario
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/headrace-dev/headrace/internal/core/chance"
+)
+
+// TestRandom holds the invariants along random statements, under every policy. A
+// seed that fails prints the text that led there: make it a scenario.
+func TestRandom(t *testing.T) {
+	runs := int64(6)
+	if os.Getenv("HEADRACE_LONG") != "" {
+		runs = 400
+	}
+	for _, p := range policies() {
+		t.Run(p.name, func(t *testing.T) {
+			for seed := range runs {
+				text := randomText(p.name, seed)
+				if _, err := Run(fmt.Sprintf("seed-%d", seed), strings.NewReader(text)); err != nil {
+					t.Fatalf("%v\n%s", err, text)
+				}
+			}
+		})
+	}
+}
+
+const statementsPerText = 60
+
+// randomText draws statements; many are refused, which is as well.
+func randomText(policy string, seed int64) string {
+	s := chance.New(seed)
+	pick := func(words ...string) string { return words[s.Below(int64(len(words)))] }
+	var b strings.Builder
+	fmt.Fprintf(&b, "policy %s seed=%d\n  typical count=2 gpus=1\n  typical share=300\nqueue q limit=3gpu\nqueue r parent=q limit=1500milli\n", policy, seed)
+	node := func() string { return pick("n1", "n2", "n3", "n4") }
+	pod := func() string { return pick("a", "b", "c", "d", "e", "f", "g", "h") }
+	devices := func() string {
+		return pick("", " gpus=1", " gpus=2", " gpus=3", " share=300", " share=700 gpu-memory=20GiB", " gpus=2 share=400", " partition=3g", " partition=1g", " gpus=2 partition=1g") +
+			pick("", "", "", " model=A100", " model=T4,A100", " min-gpu-memory=30GiB") + pick("", "", "", " same-island", " same-numa")
+	}
+	for range statementsPerText {
+		switch s.Below(16) {
+		case 0, 1:
+			fmt.Fprintf(&b, "node %s cpu=8 pods=5 gpus=%s%s%s\n", node(), pick("2xA100", "4xA100", "2xT4,2xA100", "4xT4"), pick("", " islands=2", " islands=2 numa=2"),
+				pick("", "", " authority=plugin", " sharing=none", " partitions=7:1g=1,3g=3", " taint=k=v:NoSchedule", " labels=pool=x", " gpu-memory=unknown"))
+		case 2, 3, 4, 5:
+			fmt.Fprintf(&b, "pod %s cpu=%d%s%s%s%s\n", pod(), s.Below(4), devices(), pick("", " tolerate=k", " select=pool=x", " select=!pool"), pick("", "", " queue=q", " queue=r"), pick("", " priority=3", " sla=1h"))
+			if s.Below(4) == 0 {
+				fmt.Fprintf(&b, "  %s%s\n", pick("or", "and"), devices())
+			}
+		case 6, 7, 8:
+			b.WriteString("decide" + pick("", "", " review", " hold-outcomes", " dry") + "\n")
+		case 9:
+			fmt.Fprintf(&b, "outcome %s %s\n", pod(), pick("bound", "bound", "refused", "started", "evicted"))
+		case 10:
+			fmt.Fprintf(&b, "%s %s\n", pick("start", "finish", "delete", "lose", "evict"), pod())
+		case 11:
+			fmt.Fprintf(&b, "device %s %d %s\n", node(), s.Below(4), pick("sick", "healthy"))
+		case 12:
+			fmt.Fprintf(&b, "node-life %s %s\n", node(), pick("ready", "ready", "draining", "launching"))
+		case 13:
+			fmt.Fprintf(&b, "remove-node %s\n", node())
+		case 14:
+			fmt.Fprintf(&b, "%s %s %s\n", pick("exclude", "include"), pod(), node())
+		case 15:
+			b.WriteString(pick("after 5m", "rounds", "show digest") + "\n")
+		}
+	}
+	return b.String()
+}
