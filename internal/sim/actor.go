@@ -164,6 +164,9 @@ func (a *actor) turn(h happening) error {
 	l.version++
 	a.pending--
 	a.meter.ended(l)
+	if err := a.learnNeed(l.pod); err != nil {
+		return err
+	}
 	a.planCycle()
 	return a.apply(a.now, world.PodRemoved{Name: l.pod.Name})
 }

@@ -3,13 +3,15 @@ package sim
 import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/learn"
+	"github.com/headrace-dev/headrace/internal/sim/trace"
 	"github.com/headrace-dev/headrace/internal/world"
 )
 
-// learner follows what arrives, for policies that expect.
+// learner follows what arrives and what runs use, for policies that expect.
 type learner struct {
 	demand  learn.Demand
-	version uint64
+	needs   learn.Needs
+	beliefs cluster.Beliefs
 }
 
 // learn tells the learner of an arrival, and the world of what was learned.
@@ -17,15 +19,28 @@ func (r *run) learn(pod string) error {
 	if r.learner == nil {
 		return nil
 	}
-	v := r.world.View()
+	v, l := r.world.View(), r.learner
 	id, _ := r.world.Pod(pod)
-	if !r.learner.demand.Observe(v, v.Pod(id).Spec.Shape) {
+	if !l.demand.Observe(v, v.Pod(id).Spec.Shape) {
 		return nil
 	}
-	r.learner.version++
-	return r.apply(r.world.Now(), world.Learned{Beliefs: &cluster.Beliefs{
-		Version: r.learner.version,
-		Demand:  r.learner.demand.Table(),
-		Worth:   learn.Worth(v, &r.learner.demand),
-	}})
+	l.beliefs.Demand, l.beliefs.Worth = l.demand.Table(), learn.Worth(v, &l.demand)
+	return r.tell()
+}
+
+// learnNeed tells the learner what a run that ended really used.
+func (r *run) learnNeed(p *trace.Pod) error {
+	l := r.learner
+	if l == nil || !l.needs.Observe(r.world.Symbol(p.Kind), p.Use.GPUMemory) {
+		return nil
+	}
+	l.beliefs.Needs = l.needs.Table()
+	return r.tell()
+}
+
+// tell replaces the world's beliefs with the learner's.
+func (r *run) tell() error {
+	r.learner.beliefs.Version++
+	beliefs := r.learner.beliefs
+	return r.apply(r.world.Now(), world.Learned{Beliefs: &beliefs})
 }

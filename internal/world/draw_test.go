@@ -155,6 +155,8 @@ var requests = []world.Request{
 	{CPU: 500, Memory: quantity.GiB, Selector: [][]world.Requirement{{{Key: "kubernetes.io/hostname", Op: cluster.OpIn, Values: []string{"node-1", "node-3", "node-9"}}}}},
 	{CPU: 500, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 9, Milli: 1000}}},
 	{CPU: 99000, Memory: quantity.GiB},
+	// Leaves a node in the same state as the third, and is another shape.
+	{CPU: 2000, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 1, Milli: 1000}}, Tolerations: []world.Toleration{{Key: "other"}}},
 	{CPU: 500, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 2, Milli: 1000, Models: []string{"H200"}}, {Count: 1, Milli: 1000, Models: []string{"L4"}}}},
 }
 

@@ -117,3 +117,32 @@ func TestMemoTellsANodeFromItsSuccessor(t *testing.T) {
 		}
 	})
 }
+
+// Nodes in equal states are told apart by who runs on them, for a policy that
+// looks at that.
+func TestMemoSeesResidents(t *testing.T) {
+	for seed := range int64(20) {
+		c := &town{t: t, from: &raw{}, w: world.New()}
+		c.must(world.DomainAdded{Name: "rack", Level: cluster.LevelRack})
+		for _, name := range []string{"a", "b", "c"} {
+			c.must(nodeKind(1, name))
+		}
+		var m engine.Memo
+		residents := policies()[3]
+		twin := requests[2]
+		twin.Tolerations = []world.Toleration{{Key: "other"}}
+		for number, request := range []world.Request{requests[2], twin, requests[2], twin, twin, requests[2]} {
+			name := fmt.Sprint(number)
+			c.must(world.PodAdded{Name: name, Request: request})
+			now := think(c.w.Snapshot(), decision.Cycle{Number: uint64(number), Seed: seed}, residents)
+			now.again(t, &m, "kept")
+			for _, d := range now.plan.Decisions {
+				c.must(world.Accepted{Decision: d})
+			}
+			if number%2 == 1 {
+				// Whoever came before leaves: the node is in a state it was in.
+				c.must(world.PodRemoved{Name: fmt.Sprint(number - 1)})
+			}
+		}
+	}
+}

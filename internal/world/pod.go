@@ -82,12 +82,12 @@ func (e PodAdded) apply(w *World) error {
 		e.UID = e.Name
 	}
 	spec := &cluster.PodSpec{
-		Name: e.Name, UID: e.UID, Shape: w.shape(&e.Request), Kind: w.Symbol(e.Kind),
+		Name: e.Name, UID: e.UID, Shape: w.shape(&e.Request, e.Kind), Kind: w.Symbol(e.Kind),
 		Group: cluster.None, Job: cluster.None, Service: cluster.None, Queue: queue, Rank: cluster.None,
 		Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected,
 	}
 	for i := range e.Alternatives {
-		spec.Alternatives = append(spec.Alternatives, w.shape(&e.Alternatives[i]))
+		spec.Alternatives = append(spec.Alternatives, w.shape(&e.Alternatives[i], e.Kind))
 	}
 	reuse := cluster.PodID(cluster.None)
 	if n := len(w.freePods); n > 0 {
@@ -124,13 +124,13 @@ func (r *Request) validate() error {
 	return nil
 }
 
-// shape interns a request.
-func (w *World) shape(r *Request) cluster.ShapeID {
-	key := r.key()
+// shape interns a request of a kind.
+func (w *World) shape(r *Request, kind string) cluster.ShapeID {
+	key := chance.Fold(r.key(), chance.HashString(kind))
 	if id, known := w.shapes[key]; known {
 		return id
 	}
-	s := cluster.Shape{Key: key, Need: w.vector(int64(r.CPU), int64(r.Memory), 1, r.Extended)}
+	s := cluster.Shape{Key: key, Kind: w.Symbol(kind), Need: w.vector(int64(r.CPU), int64(r.Memory), 1, r.Extended)}
 	for i := range r.Devices {
 		d := &r.Devices[i]
 		out := cluster.DeviceRequest{

@@ -77,12 +77,17 @@ type Needs struct {
 	ByKind map[Symbol]Need
 }
 
+// Of returns the forecast for a kind; zero where nothing is known.
+func (n *Needs) Of(kind Symbol) Need {
+	if n == nil || kind == 0 {
+		return Need{}
+	}
+	return n.ByKind[kind]
+}
+
 // Need is a forecast for one kind of run, never above the request it is
 // applied to.
 type Need struct {
-	Milli  quantity.MilliGPU // per device, 0: unknown
-	Memory quantity.Bytes    // per device, 0: unknown
-	CPU    quantity.MilliCPU // 0: unknown
-	RAM    quantity.Bytes    // 0: unknown
-	Runs   int32             // how many it rests on
+	Memory quantity.Bytes // per device, 0: unknown
+	Runs   int32          // how many it rests on
 }

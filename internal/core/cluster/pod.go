@@ -62,6 +62,8 @@ type Shape struct {
 	// Selector holds alternatives: one whole list must be met. Empty: any node.
 	Selector    [][]Requirement
 	Tolerations []Toleration
+	// Kind is what runs like this are known by: forecasts of need go by it.
+	Kind Symbol
 }
 
 // Milli returns the compute that the shape takes in all.

@@ -9,18 +9,29 @@ import (
 
 // Headrace is our policy: each pod goes where it takes the least worth from those
 // who still come (docs/adr/0005).
-func Headrace() *Policy {
+func Headrace() *Policy { return HeadraceWith(rank.DefaultWeights()) }
+
+// HeadraceWith is our policy with other weights.
+func HeadraceWith(w rank.Weights) *Policy {
 	return &Policy{
 		Name: "headrace",
 		Scarce: &Scarce{
 			Weigh: func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) (int64, uint64) {
-				l := rank.LossOf(v, shape, node)
-				return -l.Worth, l.Takes
+				value, loss := w.Value(v, shape, node)
+				return value, loss.Takes
 			},
 			Offers: rank.OffersOf,
-			Prices: rank.PricesOf,
+			Prices: func(v *cluster.View, have *rank.Counts) rank.Prices {
+				prices := rank.PricesOf(v, have)
+				for i := range prices {
+					prices[i] *= w.PriceScale()
+				}
+				return prices
+			},
 		},
-		Grants: headraceGrants,
+		Grants:   headraceGrants,
+		Affinity: w.Return(),
+		Explain:  w.Explain,
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // TestMain sets how many cases properties draw; more when HEADRACE_LONG=1.
 func TestMain(m *testing.M) {
-	checks := "5000"
+	checks := "20000"
 	if os.Getenv("HEADRACE_LONG") == "1" {
 		checks = "100000"
 	}
@@ -30,6 +30,7 @@ type rack struct {
 	*cluster.Ledger
 	names  cluster.Interner
 	filler cluster.ShapeID
+	kind   int // of drawn devices: how they are shared; -1: any
 }
 
 func newRack() *rack {
@@ -68,7 +69,7 @@ func (r *rack) gpus(n int, model string) []*cluster.DeviceSpec {
 }
 
 // partitioned makes the devices partitionable: seven slices, profiles of two and
-// three.
+// three, and one that takes more slices than compute.
 func (r *rack) partitioned(devices []*cluster.DeviceSpec) []*cluster.DeviceSpec {
 	for _, d := range devices {
 		d.Sharing = cluster.SharingPartition
@@ -76,6 +77,7 @@ func (r *rack) partitioned(devices []*cluster.DeviceSpec) []*cluster.DeviceSpec 
 		d.Profiles = []cluster.Profile{
 			{Name: r.names.Intern("2g"), Milli: 280, Memory: 20 * quantity.GiB, Consumes: []int64{2}},
 			{Name: r.names.Intern("3g"), Milli: 430, Memory: 40 * quantity.GiB, Consumes: []int64{3}},
+			{Name: r.names.Intern("wide"), Milli: 100, Memory: 10 * quantity.GiB, Consumes: []int64{4}},
 		}
 	}
 	return devices

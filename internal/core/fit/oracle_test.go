@@ -115,12 +115,20 @@ func take(d *cluster.Device, r cluster.DeviceRequest) bool {
 }
 
 // drawNode returns a rack with one node of up to five devices, some of them
-// taken, some sick.
+// taken, some sick. Most nodes have devices of one kind only, as real ones do.
 func drawNode(t *rapid.T) *rack {
 	r := newRack()
 	n := rapid.IntRange(0, 5).Draw(t, "devices")
 	devices := r.gpus(n, "H200")
+	r.kind = rapid.IntRange(-1, 2).Draw(t, "kind")
 	for _, d := range devices {
+		if r.kind >= 0 {
+			d.Island, d.Sharing = int32(rapid.IntRange(0, 1).Draw(t, "island")), cluster.Sharing(r.kind)
+			if d.Sharing == cluster.SharingPartition {
+				r.partitioned([]*cluster.DeviceSpec{d})
+			}
+			continue
+		}
 		d.Model = r.names.Intern(rapid.SampledFrom([]string{"H200", "L4"}).Draw(t, "model"))
 		d.Memory = rapid.SampledFrom([]quantity.Bytes{80 << 30, 24 << 30, 0}).Draw(t, "memory")
 		d.Island = int32(rapid.IntRange(cluster.None, 1).Draw(t, "island"))
@@ -129,7 +137,6 @@ func drawNode(t *rapid.T) *rack {
 		if d.Sharing == cluster.SharingPartition {
 			d.Memory = 80 << 30
 			r.partitioned([]*cluster.DeviceSpec{d})
-			d.Sharing = cluster.SharingPartition
 		}
 	}
 	node := r.node(devices, func(s *cluster.NodeSpec) {
@@ -148,7 +155,7 @@ func drawNode(t *rapid.T) *rack {
 				milli := rapid.SampledFrom([]quantity.MilliGPU{100, 500, 700}).Draw(t, "milli")
 				r.fill(node, cluster.Grant{Device: id, Milli: milli, Memory: min(spec.Memory, 20<<30)})
 			case cluster.SharingPartition:
-				for _, p := range spec.Profiles {
+				for _, p := range spec.Profiles[:2] {
 					if rapid.Bool().Draw(t, "cut") {
 						r.fill(node, cluster.Grant{Device: id, Milli: p.Milli, Memory: p.Memory, Profile: p.Name})
 					}
@@ -166,19 +173,23 @@ func drawNode(t *rapid.T) *rack {
 
 func drawRequest(t *rapid.T, r *rack) cluster.DeviceRequest {
 	q := cluster.DeviceRequest{Count: int32(rapid.IntRange(1, 3).Draw(t, "count"))}
-	switch rapid.IntRange(0, 2).Draw(t, "kind") {
+	kind := rapid.IntRange(0, 2).Draw(t, "kind")
+	if r.kind >= 0 && rapid.Bool().Draw(t, "suits") {
+		kind = r.kind
+	}
+	switch kind {
 	case 0:
 		q.Milli = quantity.WholeGPU
 	case 1:
 		q.Milli = rapid.SampledFrom([]quantity.MilliGPU{100, 300, 500, 600}).Draw(t, "share")
 		q.Memory = rapid.SampledFrom([]quantity.Bytes{0, 10 << 30, 30 << 30}).Draw(t, "memory")
 	case 2:
-		q.Profile = r.names.Intern(rapid.SampledFrom([]string{"2g", "3g"}).Draw(t, "profile"))
+		q.Profile = r.names.Intern(rapid.SampledFrom([]string{"2g", "3g", "wide"}).Draw(t, "profile"))
 	}
-	if rapid.IntRange(0, 3).Draw(t, "models") == 0 {
+	if rapid.IntRange(0, 5).Draw(t, "models") == 0 {
 		q.Models = []cluster.Symbol{r.names.Intern(rapid.SampledFrom([]string{"H200", "L4", "T4"}).Draw(t, "model"))}
 	}
-	q.MinMemory = rapid.SampledFrom([]quantity.Bytes{0, 0, 0, 30 << 30, 100 << 30}).Draw(t, "least")
+	q.MinMemory = rapid.SampledFrom([]quantity.Bytes{0, 0, 0, 0, 0, 0, 0, 30 << 30, 100 << 30}).Draw(t, "least")
 	q.SameIsland = rapid.IntRange(0, 3).Draw(t, "island") == 0
 	q.SameNUMA = rapid.IntRange(0, 3).Draw(t, "numa") == 0
 	return q

@@ -150,7 +150,7 @@ func LossOf(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) Loss {
 	w, s, n := worthOf(v), v.Shape(id), v.Node(node)
 	before := roomOf(v, n)
 	if w == nil {
-		return tightest(&before, s)
+		return tightest(v, n, &before, s)
 	}
 	own := 1000*int64(s.Milli()) - before.price(w, s)
 	base := before.worth(w)
@@ -262,14 +262,14 @@ func ownSlots(w *cluster.Worth, s *cluster.Shape, id cluster.ShapeID) (set uint6
 
 // tightest is the loss as long as nothing is known of what comes: the room that
 // is left, so that the fullest node and device that fit are best.
-func tightest(r *room, s *cluster.Shape) Loss {
+func tightest(v *cluster.View, n *cluster.Node, r *room, s *cluster.Shape) Loss {
 	l := Loss{Device: cluster.None}
 	for _, left := range r.left[:r.count] {
 		l.Worth += 1000 * int64(max(left, 0))
 	}
-	if _, milli, one := oneShare(s); one {
+	if request, milli, one := oneShare(s); one {
 		for i := range r.count {
-			if int64(r.left[i]) >= int64(milli) && (l.Device == cluster.None || r.left[i] < r.left[l.Device]) {
+			if int64(r.left[i]) >= int64(milli) && gives(v.DeviceOf(n, i), request) && (l.Device == cluster.None || r.left[i] < r.left[l.Device]) {
 				l.Device = i
 			}
 		}
