@@ -14,7 +14,7 @@ import (
 func TestRandom(t *testing.T) {
 	runs := int64(6)
 	if os.Getenv("HEADRACE_LONG") != "" {
-		runs = 400
+		runs = 100
 	}
 	for _, p := range policies() {
 		t.Run(p.name, func(t *testing.T) {

@@ -76,25 +76,20 @@ func fillNode(b testing.TB, w *world.World, i int, amount quantity.MilliGPU, sou
 			b.Fatal(err)
 		}
 	}
-	v, node := w.View(), cluster.NodeID(i)
+	c := town{t: b, w: w}
+	v, node := w.View(), fmt.Sprintf("node-%d", i)
 	for k := range 12 {
 		name := fmt.Sprintf("old-%d-%d", i, k)
 		apply(world.PodAdded{Name: name, Queue: "team", Request: mixed[source.Below(int64(len(mixed)))]})
 		id, _ := w.Pod(name)
-		p := v.Pod(id)
-		shape := p.Spec.Shape
-		grants, ok := fit.Grants(v, v.Shape(shape), v.Node(node))
-		if !ok || v.Shape(shape).Milli() > amount {
+		shape, host := v.Pod(id).Spec.Shape, cluster.NodeID(i)
+		if milli := v.Shape(shape).Milli(); milli <= amount && fit.Check(v, shape, host).None() {
+			amount -= milli
+			c.bind(name, node)
+			apply(world.Started{Name: name})
+		} else {
 			apply(world.PodRemoved{Name: name})
-			continue
 		}
-		amount -= v.Shape(shape).Milli()
-		apply(world.Accepted{Decision: decision.Decision{
-			ID: chance.HashString(name), Action: cluster.ActionBind, Pod: id, Subject: p.Key, Row: cluster.Ref{ID: int32(id), Generation: p.Generation},
-			Place: cluster.Placement{Node: node, Shape: shape, Grants: grants}, Host: cluster.Ref{ID: int32(node), Generation: v.Node(node).Generation},
-		}})
-		apply(world.Bound{Name: name})
-		apply(world.Started{Name: name})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/world"
@@ -325,4 +326,22 @@ func (c *town) carry(plan *decision.Plan) {
 			}
 		}
 	}
+}
+
+// bind accepts and reports a bind that no plan asked for.
+func (c *town) bind(pod, node string) {
+	c.t.Helper()
+	v := c.w.View()
+	id, _ := c.w.Pod(pod)
+	host, _ := c.w.Node(node)
+	p, n := v.Pod(id), v.Node(host)
+	grants, ok := fit.Grants(v, v.Shape(p.Spec.Shape), n)
+	if !ok {
+		c.t.Fatalf("no devices for %s on %s", pod, node)
+	}
+	c.must(world.Accepted{Decision: decision.Decision{
+		ID: p.Key, Action: cluster.ActionBind, Pod: id, Subject: p.Key, Row: cluster.Ref{ID: int32(id), Generation: p.Generation},
+		Place: cluster.Placement{Node: host, Shape: p.Spec.Shape, Grants: grants}, Host: cluster.Ref{ID: int32(host), Generation: n.Generation},
+	}})
+	c.must(world.Bound{Name: pod})
 }

@@ -124,25 +124,21 @@ func TestMemoSeesResidents(t *testing.T) {
 	for seed := range int64(20) {
 		c := &town{t: t, from: &raw{}, w: world.New()}
 		c.must(world.DomainAdded{Name: "rack", Level: cluster.LevelRack})
-		for _, name := range []string{"a", "b", "c"} {
-			c.must(nodeKind(1, name))
-		}
+		c.must(nodeKind(1, "a"))
+		c.must(nodeKind(1, "b"))
 		var m engine.Memo
-		residents := policies()[3]
+		residents, cycle := policies()[3], decision.Cycle{Seed: seed}
 		twin := requests[2]
 		twin.Tolerations = []world.Toleration{{Key: "other"}}
-		for number, request := range []world.Request{requests[2], twin, requests[2], twin, twin, requests[2]} {
-			name := fmt.Sprint(number)
-			c.must(world.PodAdded{Name: name, Request: request})
-			now := think(c.w.Snapshot(), decision.Cycle{Number: uint64(number), Seed: seed}, residents)
-			now.again(t, &m, "kept")
-			for _, d := range now.plan.Decisions {
-				c.must(world.Accepted{Decision: d})
-			}
-			if number%2 == 1 {
-				// Whoever came before leaves: the node is in a state it was in.
-				c.must(world.PodRemoved{Name: fmt.Sprint(number - 1)})
-			}
-		}
+		c.must(world.PodAdded{Name: "alike", Request: requests[2]})
+		c.must(world.PodAdded{Name: "twin", Request: twin})
+		c.bind("alike", "b")
+		c.must(world.PodAdded{Name: "new", Request: requests[2]})
+		now := think(c.w.Snapshot(), cycle, residents)
+		now.again(t, &m, "fresh")
+		c.must(world.PodRemoved{Name: "alike"})
+		c.bind("twin", "b")
+		now = think(c.w.Snapshot(), cycle, residents)
+		now.again(t, &m, "kept")
 	}
 }

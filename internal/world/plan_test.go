@@ -10,7 +10,6 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
-	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/world"
 	"pgregory.net/rapid"
 )
@@ -285,19 +284,9 @@ func TestAffinityBringsAPodBack(t *testing.T) {
 		k.must(world.Lost{Name: "returns"})
 		k.must(nodeKind(1, "full"))
 		k.must(world.PodAdded{Name: "resident", Request: requests[3]})
-		id, _ := k.w.Pod("resident")
-		full, _ := k.w.Node("full")
-		v := k.w.View()
-		p, n := v.Pod(id), v.Node(full)
-		first := n.Spec.FirstDevice
-		k.must(world.Accepted{Decision: decision.Decision{
-			ID: 1, Action: cluster.ActionBind, Pod: id, Subject: p.Key, Row: cluster.Ref{ID: int32(id), Generation: p.Generation},
-			Host: cluster.Ref{ID: int32(full), Generation: n.Generation},
-			Place: cluster.Placement{Node: full, Shape: p.Spec.Shape, Grants: []cluster.Grant{
-				{Device: first, Milli: quantity.WholeGPU, Memory: 80 * quantity.GiB}, {Device: first + 1, Milli: quantity.WholeGPU, Memory: 80 * quantity.GiB},
-			}},
-		}})
+		k.bind("resident", "full")
 		decide()
+		v := k.w.View()
 		pod, _ := k.w.Pod("returns")
 		if got := v.Node(v.Pod(pod).Placement.Node).Spec.Name; got != c.want {
 			t.Errorf("affinity %d: placed on %s, want %s", c.affinity, got, c.want)
