@@ -12,6 +12,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/learn"
 	"github.com/headrace-dev/headrace/internal/world"
 )
 
@@ -62,6 +63,13 @@ func halfFull(b testing.TB, nodes int) *world.World {
 		}
 	}
 	v := w.View()
+	var demand learn.Demand
+	for i := range v.Pods.Len() {
+		if p := v.Pod(cluster.PodID(i)); p.Phase == cluster.PhaseRunning {
+			demand.Observe(v, p.Spec.Shape)
+		}
+	}
+	apply(world.Learned{Beliefs: &cluster.Beliefs{Version: 1, Demand: demand.Table(), Worth: learn.Worth(v, &demand)}})
 	if err := cluster.Audit(v); err != nil {
 		b.Fatal(err)
 	}

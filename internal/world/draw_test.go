@@ -11,6 +11,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/learn"
 	"github.com/headrace-dev/headrace/internal/world"
 	"pgregory.net/rapid"
 )
@@ -19,7 +20,7 @@ import (
 func TestMain(m *testing.M) {
 	checks := "200"
 	if long() {
-		checks = "3000"
+		checks = "1000"
 	}
 	// Before flags are parsed, so that the command line has the last word.
 	if err := flag.Set("rapid.checks", checks); err != nil {
@@ -58,14 +59,16 @@ type fatal interface {
 
 // A town is a world under drawn events, with the names in use.
 type town struct {
-	t     fatal
-	from  source
-	w     *world.World
-	at    moment.Instant
-	nodes []string
-	pods  []string
-	serial,
-	learned int
+	t      fatal
+	from   source
+	w      *world.World
+	at     moment.Instant
+	nodes  []string
+	pods   []string
+	serial int
+	// What is believed, and how often that changed.
+	demand  learn.Demand
+	learned uint64
 }
 
 // newTown returns a world with domains, queues, a few nodes and a few pods.
@@ -85,6 +88,9 @@ func newTown(t fatal, from source) *town {
 	}
 	for range 1 + from.below(12) {
 		c.addPod()
+	}
+	if from.below(2) > 0 {
+		c.learn()
 	}
 	return c
 }
@@ -221,13 +227,30 @@ func (c *town) step() {
 	case 13:
 		c.evict(c.pod())
 	case 14:
-		c.learned++
-		c.must(world.Learned{Beliefs: &cluster.Beliefs{Version: uint64(c.learned)}})
+		c.learn()
 	case 15:
 		c.exclude()
 	default:
 		c.may(world.Bound{Name: c.pod()})
 	}
+}
+
+// learn replaces the beliefs: by ones about nothing, or by what the pods there
+// are suggest.
+func (c *town) learn() {
+	c.t.Helper()
+	v := c.w.View()
+	b := &cluster.Beliefs{Version: c.learned + 1}
+	c.learned++
+	if c.from.below(4) > 0 {
+		for _, name := range c.pods {
+			if id, ok := c.w.Pod(name); ok {
+				c.demand.Observe(v, v.Pod(id).Spec.Shape)
+			}
+		}
+		b.Demand, b.Worth = c.demand.Table(), learn.Worth(v, &c.demand)
+	}
+	c.must(world.Learned{Beliefs: b})
 }
 
 func (c *town) node() string {

@@ -201,8 +201,19 @@ func (w *World) deviceSpec(d *Device, index int) *cluster.DeviceSpec {
 			profile.Consumes = append(profile.Consumes, p.Consumes[name])
 		}
 		spec.Profiles = append(spec.Profiles, profile)
+		w.noteProfile(&profile)
 	}
 	return spec
+}
+
+// noteProfile remembers how much of a device a partition takes, and tells the
+// shapes that ask for it.
+func (w *World) noteProfile(p *cluster.Profile) {
+	if known, seen := w.profiles[p.Name]; seen && known >= p.Milli {
+		return
+	}
+	w.profiles[p.Name] = p.Milli
+	w.ledger.SetProfileMilli(p.Name, p.Milli)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -137,6 +137,9 @@ func (w *World) shape(r *Request, kind string) cluster.ShapeID {
 			Count: d.Count, Milli: d.Milli, Memory: d.Memory, Profile: w.Symbol(d.Profile),
 			MinMemory: d.MinMemory, SameIsland: d.SameIsland, SameNUMA: d.SameNUMA,
 		}
+		if out.Profile != 0 {
+			out.Milli = w.profiles[out.Profile]
+		}
 		for _, model := range d.Models {
 			out.Models = append(out.Models, w.Symbol(model))
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
 // World is the mutable truth.
@@ -19,6 +20,9 @@ type World struct {
 	queues  map[string]cluster.QueueID
 	classes map[uint64]cluster.ClassID
 	shapes  map[uint64]cluster.ShapeID
+	// profiles holds, per partition name, the most of a device that one takes on
+	// any device seen: what a request for it counts against a queue beforehand.
+	profiles map[cluster.Symbol]quantity.MilliGPU
 
 	freePods    []cluster.PodID
 	freeNodes   map[int32][]cluster.NodeID // by number of devices
@@ -37,6 +41,7 @@ func New() *World {
 		queues:    make(map[string]cluster.QueueID),
 		classes:   make(map[uint64]cluster.ClassID),
 		shapes:    make(map[uint64]cluster.ShapeID),
+		profiles:  make(map[cluster.Symbol]quantity.MilliGPU),
 		freeNodes: make(map[int32][]cluster.NodeID),
 		extended:  make(map[string]cluster.Dim),
 	}

@@ -11,8 +11,10 @@ import (
 // books differ, or where a limit is exceeded. It returns nil for sound books.
 // It reads everything: for tests, and for a live self-check now and then.
 func Audit(v *View) error {
-	a := audit{view: v, milli: make([]quantity.MilliGPU, v.Devices.Len()), memory: make([]quantity.Bytes, v.Devices.Len()),
-		holders: make([]int32, v.Devices.Len()), counters: make(map[DeviceID][]int64), used: make([]Vector, v.Nodes.Len()), pods: make([]int, v.Nodes.Len())}
+	a := audit{
+		view: v, milli: make([]quantity.MilliGPU, v.Devices.Len()), memory: make([]quantity.Bytes, v.Devices.Len()),
+		holders: make([]int32, v.Devices.Len()), counters: make(map[DeviceID][]int64), used: make([]Vector, v.Nodes.Len()), pods: make([]int, v.Nodes.Len()),
+	}
 	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.hashes, a.queues, a.waiting, a.intents} {
 		if err := step(); err != nil {
 			return err
@@ -204,7 +206,7 @@ func (a *audit) queues() error {
 		shape := v.Shape(p.Placement.Shape)
 		for q := p.Spec.Queue; q != None; q = v.Queues.At(int32(q)).Parent {
 			used[q] = used[q].Plus(&shape.Need)
-			milli[q] += shape.Milli()
+			milli[q] += p.Placement.Milli()
 		}
 	}
 	for i := range used {

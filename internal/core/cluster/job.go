@@ -17,7 +17,7 @@ const (
 	LevelCloud
 )
 
-var levelNames = [...]string{"island", "node", "rack", "zone", "region", "cloud"} //const: names of the levels
+var levelNames = [...]string{"island", "node", "rack", "zone", "region", "cloud"} // const: names of the levels
 
 func (l Level) String() string { return levelNames[l] }
 
@@ -229,7 +229,7 @@ const (
 	ActionFail // give a pod up, in a world where nothing is retried
 )
 
-var actionNames = [...]string{"bind", "evict", "resize", "hold", "checkpoint", "prefetch", "launch", "release", "scale", "fail"} //const: names of the actions
+var actionNames = [...]string{"bind", "evict", "resize", "hold", "checkpoint", "prefetch", "launch", "release", "scale", "fail"} // const: names of the actions
 
 func (a Action) String() string { return actionNames[a] }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
@@ -43,6 +44,25 @@ func (l *Ledger) device(id DeviceID) *Device {
 
 // AddShape adds a shape; the caller has made sure that it is new.
 func (l *Ledger) AddShape(s Shape) ShapeID { return ShapeID(l.Shapes.grow(l.owner, s)) }
+
+// SetProfileMilli tells all shapes that ask for a partition how much of a device
+// one takes.
+func (l *Ledger) SetProfileMilli(profile Symbol, milli quantity.MilliGPU) {
+	for i := range l.Shapes.Len() {
+		s := l.Shapes.At(int32(i))
+		if !slices.ContainsFunc(s.Devices, func(r DeviceRequest) bool { return r.Profile == profile }) {
+			continue
+		}
+		devices := slices.Clone(s.Devices)
+		for k := range devices {
+			if devices[k].Profile == profile {
+				devices[k].Milli = milli
+			}
+		}
+		l.Shapes.own(int32(i), l.owner, l.recording).Devices = devices
+		l.shapeEdits++
+	}
+}
 
 // AddClass adds a class of nodes.
 func (l *Ledger) AddClass(c Class) ClassID { return ClassID(l.Classes.grow(l.owner, c)) }
@@ -180,7 +200,7 @@ func (l *Ledger) apply(p *Pod, id PodID, sign int64) {
 	l.restate(place.Node, &before)
 	for q := p.Spec.Queue; q != None; q = l.Queues.At(int32(q)).Parent {
 		row := l.Queues.own(int32(q), l.owner, l.recording)
-		row.UsedMilli += quantity.MilliGPU(sign) * shape.Milli()
+		row.UsedMilli += quantity.MilliGPU(sign) * place.Milli()
 		if sign > 0 {
 			row.Used = row.Used.Plus(&shape.Need)
 		} else {

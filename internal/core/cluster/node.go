@@ -19,7 +19,7 @@ const (
 	LifeReclaimed
 )
 
-var lifeNames = [...]string{"off", "offered", "launching", "ready", "draining", "reclaimed"} //const: names of the stations
+var lifeNames = [...]string{"off", "offered", "launching", "ready", "draining", "reclaimed"} // const: names of the stations
 
 func (l Life) String() string { return lifeNames[l] }
 
@@ -36,7 +36,7 @@ const (
 	AuthorityAgent
 )
 
-var authorityNames = [...]string{"plugin", "dra", "agent"} //const: names of the authorities
+var authorityNames = [...]string{"plugin", "dra", "agent"} // const: names of the authorities
 
 func (a Authority) String() string { return authorityNames[a] }
 

@@ -8,7 +8,7 @@ import (
 // DeviceRequest asks for Count devices, each whole, or a share, or a profile.
 type DeviceRequest struct {
 	Count  int32
-	Milli  quantity.MilliGPU // per device; WholeGPU means the device alone
+	Milli  quantity.MilliGPU // per device; WholeGPU means the device alone; of a profile, the most one takes
 	Memory quantity.Bytes    // per device; 0 asks for none in particular
 	// Profile, when set, asks for partitions of that name instead of a share.
 	Profile Symbol
@@ -116,6 +116,15 @@ type Placement struct {
 // Nowhere is the placement of a pod that has none.
 func Nowhere() Placement { return Placement{Node: None, Shape: None} }
 
+// Milli is the compute that the placement takes of all its devices.
+func (p *Placement) Milli() quantity.MilliGPU {
+	var sum quantity.MilliGPU
+	for i := range p.Grants {
+		sum += p.Grants[i].Milli
+	}
+	return sum
+}
+
 // Placed says whether there is a place.
 func (p *Placement) Placed() bool { return p.Node != None }
 
@@ -138,7 +147,7 @@ const (
 	PhaseTerminating              // told to go, still there; charged
 )
 
-var phaseNames = [...]string{"gone", "waiting", "held", "placing", "bound", "running", "terminating"} //const: names of the phases
+var phaseNames = [...]string{"gone", "waiting", "held", "placing", "bound", "running", "terminating"} // const: names of the phases
 
 func (p Phase) String() string { return phaseNames[p] }
 

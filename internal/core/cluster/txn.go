@@ -165,26 +165,38 @@ func (l *Ledger) Admit(pod PodID, place *Placement) error {
 		return fmt.Errorf("place %s on %s: %s needs %d, free %d", p.Spec.Name, n.Spec.Name, l.DimName(d), shape.Need.At(d), n.Free.At(d))
 	}
 	for q := p.Spec.Queue; q != None; q = l.Queues.At(int32(q)).Parent {
-		if row := l.Queues.At(int32(q)); row.LimitMilli > 0 && row.UsedMilli+shape.Milli() > row.LimitMilli {
-			return fmt.Errorf("place %s: queue %s would use %d milli-GPU, its limit is %d", p.Spec.Name, row.Name, row.UsedMilli+shape.Milli(), row.LimitMilli)
+		if row := l.Queues.At(int32(q)); row.LimitMilli > 0 && row.UsedMilli+place.Milli() > row.LimitMilli {
+			return fmt.Errorf("place %s: queue %s would use %d milli-GPU, its limit is %d", p.Spec.Name, row.Name, row.UsedMilli+place.Milli(), row.LimitMilli)
 		}
 	}
 	if len(place.Grants) != int(shape.DeviceCount()) {
 		return fmt.Errorf("place %s on %s: %d devices given, %d asked for", p.Spec.Name, n.Spec.Name, len(place.Grants), shape.DeviceCount())
 	}
 	for i := range place.Grants {
-		if err := l.admitGrant(n, place.Grants, i); err != nil {
+		if err := l.admitGrant(n, shape, place.Grants, i); err != nil {
 			return fmt.Errorf("place %s on %s: %w", p.Spec.Name, n.Spec.Name, err)
 		}
 	}
 	return nil
 }
 
+// wants says whether one of the shape's requests allows the device's model and
+// size.
+func (s *Shape) wants(d *DeviceSpec) bool {
+	for i := range s.Devices {
+		r := &s.Devices[i]
+		if (len(r.Models) == 0 || slices.Contains(r.Models, d.Model)) && (d.Memory == 0 || d.Memory >= max(r.MinMemory, r.Memory)) {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *PodSpec) asksFor(shape ShapeID) bool {
 	return s.Shape == shape || slices.Contains(s.Alternatives, shape)
 }
 
-func (l *Ledger) admitGrant(n *Node, grants []Grant, i int) error {
+func (l *Ledger) admitGrant(n *Node, shape *Shape, grants []Grant, i int) error {
 	g := &grants[i]
 	if offset := g.Device - n.Spec.FirstDevice; offset < 0 || int32(offset) >= n.Spec.DeviceCount {
 		return fmt.Errorf("device %d is not on this node", g.Device)
@@ -203,6 +215,8 @@ func (l *Ledger) admitGrant(n *Node, grants []Grant, i int) error {
 		return fmt.Errorf("device %s cannot give %d milli-GPU and %d bytes", d.Spec.Name, g.Milli, g.Memory)
 	case d.Health != Healthy:
 		return fmt.Errorf("device %s is sick", d.Spec.Name)
+	case !shape.wants(d.Spec):
+		return fmt.Errorf("device %s is not of a model and size it asks for", d.Spec.Name)
 	case milli > d.FreeMilli:
 		return fmt.Errorf("device %s has %d milli-GPU free, not %d", d.Spec.Name, d.FreeMilli, milli)
 	case memory > d.FreeMemory:

@@ -29,13 +29,17 @@ type View struct {
 	// changesBase on.
 	changes     []NodeID
 	changesBase uint64
+	// shapeEdits counts how often shapes were changed after they were added.
+	shapeEdits uint64
 	// lineage tells the views of one world from those of another.
 	lineage *owner
 }
 
 // SameWorld says whether two views show the same world at two instants, so that
-// ids and change positions can be compared.
-func (v *View) SameWorld(w *View) bool { return v.lineage == w.lineage }
+// ids, shapes and change positions can be compared.
+func (v *View) SameWorld(w *View) bool {
+	return v.lineage == w.lineage && v.shapeEdits == w.shapeEdits
+}
 
 // Facts are what only the rim can know, as bit sets. They never change in place.
 type Facts struct {
@@ -104,7 +108,7 @@ func (v *View) DimName(d Dim) string {
 	return "resource"
 }
 
-var dimNames = [...]string{"cpu", "memory", "pods", "ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi"} //const: names as in Kubernetes
+var dimNames = [...]string{"cpu", "memory", "pods", "ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi"} // const: names as in Kubernetes
 
 // Snapshot is a View that never changes.
 type Snapshot struct{ View }
@@ -129,4 +133,4 @@ func (v *View) frozen() View {
 }
 
 // Adopt makes an empty view one of w's world, for comparing with SameWorld.
-func (v *View) Adopt(w *View) { v.lineage = w.lineage }
+func (v *View) Adopt(w *View) { v.lineage, v.shapeEdits = w.lineage, w.shapeEdits }

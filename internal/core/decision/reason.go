@@ -64,7 +64,7 @@ const (
 	Never
 )
 
-var futureNames = [...]string{"waiting for room", "waiting for a change", "never in this cluster"} //const: names of the futures
+var futureNames = [...]string{"waiting for room", "waiting for a change", "never in this cluster"} // const: names of the futures
 
 func (f Future) String() string { return futureNames[f] }
 
@@ -108,7 +108,7 @@ func (r Reason) constraint(v *cluster.View) string {
 	case NodeTaint:
 		return "the nodes have taints that are not tolerated"
 	case DeviceAuthority:
-		return "the kubelet picks the card here: whole cards only"
+		return "the kubelet picks the cards here: only whole ones, and none in particular"
 	case DeviceModel:
 		return "no device of an allowed model"
 	case DeviceMemorySize:
@@ -120,11 +120,11 @@ func (r Reason) constraint(v *cluster.View) string {
 	case DeviceLink:
 		return fmt.Sprintf("needs %d linked devices, the largest island or NUMA node has %d", r.Need, r.Have)
 	case NodeCapacity:
-		return fmt.Sprintf("needs %s of %s, the largest node has %s", amount(r.Dim, r.Need), v.DimName(r.Dim), amount(r.Dim, r.Have))
+		return fmt.Sprintf("needs %s, the largest node has %s", amount(v, r.Dim, r.Need), amount(v, r.Dim, r.Have))
 	case NodeLife:
 		return "the nodes that fit are not ready"
 	case NodeRoom:
-		return fmt.Sprintf("needs %s of %s, the most free on one node is %s", amount(r.Dim, r.Need), v.DimName(r.Dim), amount(r.Dim, r.Have))
+		return fmt.Sprintf("needs %s, the most free on one node is %s", amount(v, r.Dim, r.Need), amount(v, r.Dim, r.Have))
 	case DeviceRoom:
 		return fmt.Sprintf("needs %d milli-GPU on one device, the most free is %d", r.Need, r.Have)
 	case DeviceMemoryRoom:
@@ -143,14 +143,22 @@ func (r Reason) constraint(v *cluster.View) string {
 	return fmt.Sprintf("gave up after %d of %d hypotheses", r.Have, r.Need)
 }
 
-func amount(d cluster.Dim, n int64) string {
+// amount is a number with its unit or what it counts: "17 CPU", "2 GiB of memory",
+// "1 pod slot", "3 example.com/fpga".
+func amount(v *cluster.View, d cluster.Dim, n int64) string {
 	switch d {
 	case cluster.DimCPU:
 		return quantity.MilliCPU(n).String()
 	case cluster.DimMemory, cluster.DimEphemeral, cluster.DimHuge2Mi, cluster.DimHuge1Gi:
-		return quantity.Bytes(n).String()
+		return quantity.Bytes(n).String() + " of " + v.DimName(d)
 	}
-	return fmt.Sprint(n)
+	name := v.DimName(d)
+	if d == cluster.DimPods {
+		if name = "pod slots"; n == 1 {
+			name = "pod slot"
+		}
+	}
+	return fmt.Sprintf("%d %s", n, name)
 }
 
 // Kind returns the constraint without its numbers, for counting.
@@ -168,7 +176,7 @@ func (r Reason) Kind(v *cluster.View) string {
 	return "fits"
 }
 
-var kinds = map[Code]string{ //const: names of the constraints
+var kinds = map[Code]string{ // const: names of the constraints
 	NoNodes:           "no nodes",
 	DeviceModel:       "no device of an allowed model",
 	DeviceMemorySize:  "no device with as much memory",

@@ -138,20 +138,36 @@ func (r *round) isFull(shape cluster.ShapeID) bool {
 	return true
 }
 
-// wait leaves a pod without a place, with the reason.
+// wait leaves a pod without a place, with the reason: of its shapes, the one that
+// came closest to a place speaks for it.
 func (r *round) wait(pod cluster.PodID) {
 	v := r.txn.View()
 	spec := v.Pod(pod).Spec
-	why := r.full[spec.Shape]
-	if spec.Queue != cluster.None || why == nil {
-		if limit := fit.Queue(v, pod, spec.Shape); !limit.None() || why == nil {
-			why = &limit
+	var why *decision.Reason
+	for i := 0; ; i++ {
+		shape, more := spec.Asks(i)
+		if !more {
+			break
+		}
+		if own := r.why(pod, shape); why == nil || own.Code > why.Code {
+			why = own
 		}
 	}
-	if why.None() {
-		why = &decision.Reason{Code: decision.PolicyWaits}
-	}
 	r.waiting = append(r.waiting, decision.Waiting{Pod: pod, Why: why})
+}
+
+// why is what binds one shape of a pod: its queue, or the lack of room.
+func (r *round) why(pod cluster.PodID, shape cluster.ShapeID) *decision.Reason {
+	v := r.txn.View()
+	if v.Pod(pod).Spec.Queue != cluster.None {
+		if limit := fit.Queue(v, pod, shape); !limit.None() {
+			return &limit
+		}
+	}
+	if r.isFull(shape) {
+		return r.full[shape]
+	}
+	return &decision.Reason{Code: decision.PolicyWaits}
 }
 
 // place tries the pod's shapes, best first.

@@ -68,7 +68,7 @@ func missed(expected, have, free, seen int64) int64 {
 
 // normalTail[i] is the chance, in thousandths, that a standard normal is at least
 // i/4.
-var normalTail = [...]int64{500, 401, 309, 227, 159, 106, 67, 40, 23, 12, 6, 3, 1, 1, 0} //const: the normal distribution
+var normalTail = [...]int64{500, 401, 309, 227, 159, 106, 67, 40, 23, 12, 6, 3, 1, 1, 0} // const: the normal distribution
 
 // tail reads normalTail at z thousandths, with linear interpolation.
 func tail(z int64) int64 {
