@@ -58,7 +58,7 @@ nothing leaves. Timed mode runs against the clock. Policies:
 	}
 	f.flags(c)
 	fl := c.Flags()
-	fl.StringVar(&f.mode, "mode", "", "static or timed (default: static for openb, timed for others)")
+	fl.StringVar(&f.mode, "mode", "", "static or timed (default: static for openb and mixed, timed for others)")
 	fl.Float64Var(&f.inflate, "inflate", 1.3, "static mode: GPU demand offered, in multiples of the capacity; 0 offers the trace as it is")
 	fl.Float64Var(&f.load, "load", 0, "timed openb: offered GPU-time, in multiples of the capacity; 0 runs the raw times")
 	fl.Int64Var(&f.seed, "seed", 42, "seed of arrivals, ties and failures")
@@ -120,7 +120,7 @@ func (f *simFlags) check() error {
 	}
 	if f.mode == "" {
 		f.mode = sim.Timed
-		if f.format == formatOpenB {
+		if f.format == formatOpenB || f.untimed {
 			f.mode = sim.Static
 		}
 	}
@@ -209,14 +209,14 @@ func (f *simFlags) prepare(raw *trace.Workload, seed int64) (sim.Config, error) 
 			c.NodeRank[target.Nodes[i].Name] = rank
 		}
 	case f.mode == sim.Timed:
-		if err := trace.RequireTimes(target, f.pods); err != nil {
+		if err := trace.RequireTimes(target, f.where()); err != nil {
 			return c, err
 		}
 		if f.load > 0 {
 			load := f.load
 			drawn, err := trace.Resample(target, trace.Resampling{Load: quantity.Milli(load*1000 + 0.5), Seed: seed})
 			if err != nil {
-				return c, fmt.Errorf("%s: %w", f.pods, err)
+				return c, fmt.Errorf("%s: %w", f.where(), err)
 			}
 			c.Workload, c.Load = &drawn, &load
 		}

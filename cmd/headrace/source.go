@@ -14,11 +14,11 @@ import (
 
 // source says where a workload comes from.
 type source struct {
-	scenario   string
-	format     string
-	nodes      string
-	pods       string
-	wasDefault bool
+	scenario string
+	format   string
+	nodes    string
+	pods     string
+	untimed  bool // a scenario without times
 }
 
 // The trace formats.
@@ -55,12 +55,14 @@ func (s *source) check() error {
 		return usagef("--trace %s: no such format%s; the formats are openb and headrace", s.format, suggestion(s.format, formats))
 	}
 	if s.scenario == "" && s.format == "" {
-		s.scenario, s.wasDefault = defaultScenario, true
+		s.scenario = defaultScenario
 	}
 	if s.scenario != "" {
-		if _, err := model.Scenario(s.scenario, 0); err != nil {
+		w, err := model.Scenario(s.scenario, 0)
+		if err != nil {
 			return usageError{err}
 		}
+		s.untimed = !w.Timed
 	}
 	return nil
 }
@@ -71,6 +73,14 @@ func (s *source) name() string {
 		return "trace:" + s.format
 	}
 	return "scenario:" + s.scenario
+}
+
+// where is the source as errors name it.
+func (s *source) where() string {
+	if s.format != "" {
+		return s.pods
+	}
+	return "scenario " + s.scenario
 }
 
 // load reads or generates the workload. Only scenarios depend on the seed.

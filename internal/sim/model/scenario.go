@@ -29,13 +29,16 @@ func Names() []string {
 	for _, s := range scenarios() {
 		names = append(names, s.name)
 	}
-	return names
+	return append(names, mixedName)
 }
 
 // Scenario generates the built-in workload of a name. Same seed, same workload.
-// Cluster and kinds of work do not depend on the seed; what arrives, when, and
-// how long it runs does.
+// Cluster and kinds of work do not depend on the seed, except in mixed; what
+// arrives, when, and how long it runs does.
 func Scenario(name string, seed int64) (trace.Workload, error) {
+	if name == mixedName {
+		return mixed(seed), nil
+	}
 	for _, s := range scenarios() {
 		if s.name == name {
 			return trace.Workload{

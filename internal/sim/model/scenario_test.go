@@ -27,7 +27,7 @@ func TestScenarioOfUnknownName(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"a100-8x8"`) {
 		t.Errorf("Scenario(a100-8x): %v, want the nearest name in it", err)
 	}
-	if got := Names(); !slices.Equal(got, []string{"a100-8x8", "hetero"}) {
+	if got := Names(); !slices.Equal(got, []string{"a100-8x8", "hetero", "mixed"}) {
 		t.Errorf("Names() = %v", got)
 	}
 }
@@ -41,15 +41,20 @@ func TestScenarioIsDeterministic(t *testing.T) {
 		if reflect.DeepEqual(a.Pods, b.Pods) {
 			t.Errorf("%s: two seeds gave the same pods", name)
 		}
-		if !reflect.DeepEqual(a.Nodes, b.Nodes) {
+		if name != mixedName && !reflect.DeepEqual(a.Nodes, b.Nodes) {
 			t.Errorf("%s: the cluster depends on the seed", name)
 		}
 	}
 }
 
+// timedNames are the scenarios with a clock.
+func timedNames() []string {
+	return slices.DeleteFunc(Names(), func(name string) bool { return name == mixedName })
+}
+
 // A kind is the same in every run and with every seed.
 func TestKindsResemble(t *testing.T) {
-	for _, name := range Names() {
+	for _, name := range timedNames() {
 		kinds := map[string]trace.Pod{}
 		for seed := range int64(3) {
 			for _, p := range mustScenario(t, name, seed).Pods {
@@ -73,13 +78,16 @@ func TestScenariosAreValid(t *testing.T) {
 		w := mustScenario(t, name, 3)
 		for i := range w.Pods {
 			p := &w.Pods[i]
+			if w.Timed == (name == mixedName) {
+				t.Fatalf("%s: timed is %v", name, w.Timed)
+			}
 			if !slices.ContainsFunc(w.Nodes, func(n trace.Node) bool { return holds(&n, p) }) {
 				t.Fatalf("%s: %+v fits no node", name, p)
 			}
 			if p.Use.GPUMemory > p.GPUMemory || p.Use.LoadBusy > quantity.Milli(p.Milli) || p.Use.ComputeBusy > quantity.Milli(p.Milli) {
 				t.Fatalf("%s: %+v uses more than it declares", name, p)
 			}
-			if i > 0 && p.Arrival < w.Pods[i-1].Arrival || p.Arrival >= moment.Instant(moment.Day) || p.Duration <= 0 {
+			if w.Timed && (i > 0 && p.Arrival < w.Pods[i-1].Arrival || p.Arrival >= moment.Instant(moment.Day) || p.Duration <= 0) {
 				t.Fatalf("%s: pod %d arrives at %v for %v", name, i, p.Arrival, p.Duration)
 			}
 		}
