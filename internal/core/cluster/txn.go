@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
 // Txn is a scratch copy of a Snapshot in which placements are tried out. It
@@ -143,111 +142,4 @@ func (t *Txn) Changes() []Change {
 		out = append(out, Change{Pod: id, From: from, To: to})
 	}
 	return out
-}
-
-// Admit says whether a placement would stay within every limit of its node and
-// devices. It is the last check of a plan, not a search: package fit gives
-// reasons.
-func (l *Ledger) Admit(pod PodID, place *Placement) error {
-	p := l.Pod(pod)
-	if place.Node < 0 || int(place.Node) >= l.Nodes.Len() {
-		return fmt.Errorf("place %s: no node with id %d", p.Spec.Name, place.Node)
-	}
-	n := l.Node(place.Node)
-	if !p.Spec.asksFor(place.Shape) {
-		return fmt.Errorf("place %s on %s: it does not ask for shape %d", p.Spec.Name, n.Spec.Name, place.Shape)
-	}
-	shape := l.Shape(place.Shape)
-	if !n.TakesWork() {
-		return fmt.Errorf("place %s on %s: the node is %v", p.Spec.Name, n.Spec.Name, n.Life)
-	}
-	if d, short := n.Free.ShortOf(&shape.Need); short {
-		return fmt.Errorf("place %s on %s: %s needs %d, free %d", p.Spec.Name, n.Spec.Name, l.DimName(d), shape.Need.At(d), n.Free.At(d))
-	}
-	for q := p.Spec.Queue; q != None; q = l.Queues.At(int32(q)).Parent {
-		if row := l.Queues.At(int32(q)); row.LimitMilli > 0 && row.UsedMilli+place.Milli() > row.LimitMilli {
-			return fmt.Errorf("place %s: queue %s would use %d milli-GPU, its limit is %d", p.Spec.Name, row.Name, row.UsedMilli+place.Milli(), row.LimitMilli)
-		}
-	}
-	if len(place.Grants) != int(shape.DeviceCount()) {
-		return fmt.Errorf("place %s on %s: %d devices given, %d asked for", p.Spec.Name, n.Spec.Name, len(place.Grants), shape.DeviceCount())
-	}
-	for i := range place.Grants {
-		if err := l.admitGrant(n, shape, place.Grants, i); err != nil {
-			return fmt.Errorf("place %s on %s: %w", p.Spec.Name, n.Spec.Name, err)
-		}
-	}
-	return nil
-}
-
-// wants says whether one of the shape's requests allows the device's model and
-// size.
-func (s *Shape) wants(d *DeviceSpec) bool {
-	for i := range s.Devices {
-		r := &s.Devices[i]
-		if (len(r.Models) == 0 || slices.Contains(r.Models, d.Model)) && (d.Memory == 0 || d.Memory >= max(r.MinMemory, r.Memory)) {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *PodSpec) asksFor(shape ShapeID) bool {
-	return s.Shape == shape || slices.Contains(s.Alternatives, shape)
-}
-
-func (l *Ledger) admitGrant(n *Node, shape *Shape, grants []Grant, i int) error {
-	g := &grants[i]
-	if offset := g.Device - n.Spec.FirstDevice; offset < 0 || int32(offset) >= n.Spec.DeviceCount {
-		return fmt.Errorf("device %d is not on this node", g.Device)
-	}
-	d := l.Device(g.Device)
-	var milli quantity.MilliGPU
-	var memory quantity.Bytes
-	for k := range grants[:i+1] {
-		if grants[k].Device == g.Device {
-			milli += grants[k].Milli
-			memory += grants[k].Memory
-		}
-	}
-	switch {
-	case g.Milli < 0 || g.Memory < 0:
-		return fmt.Errorf("device %s cannot give %d milli-GPU and %d bytes", d.Spec.Name, g.Milli, g.Memory)
-	case d.Health != Healthy:
-		return fmt.Errorf("device %s is sick", d.Spec.Name)
-	case !shape.wants(d.Spec):
-		return fmt.Errorf("device %s is not of a model and size it asks for", d.Spec.Name)
-	case milli > d.FreeMilli:
-		return fmt.Errorf("device %s has %d milli-GPU free, not %d", d.Spec.Name, d.FreeMilli, milli)
-	case memory > d.FreeMemory:
-		return fmt.Errorf("device %s has %d bytes free, not %d", d.Spec.Name, d.FreeMemory, memory)
-	case g.Milli >= quantity.WholeGPU && d.Holders > 0:
-		return fmt.Errorf("device %s is held by %d others", d.Spec.Name, d.Holders)
-	}
-	return l.admitProfile(d, grants[:i+1])
-}
-
-// admitProfile judges the last of the grants; those before it on the same device
-// count as given.
-func (l *Ledger) admitProfile(d *Device, grants []Grant) error {
-	last := &grants[len(grants)-1]
-	profile := d.Spec.Profile(last.Profile)
-	switch {
-	case last.Profile == 0:
-		return nil
-	case profile == nil:
-		return fmt.Errorf("device %s has no profile %s", d.Spec.Name, l.Symbols.Text(last.Profile))
-	}
-	for c := range profile.Consumes {
-		used := counterAt(d.Used, c)
-		for k := range grants {
-			if p := d.Spec.Profile(grants[k].Profile); p != nil && grants[k].Device == last.Device {
-				used += p.Consumes[c]
-			}
-		}
-		if used > d.Spec.Counters[c].Total {
-			return fmt.Errorf("device %s has no room for profile %s", d.Spec.Name, l.Symbols.Text(last.Profile))
-		}
-	}
-	return nil
 }

@@ -172,7 +172,7 @@ func TestEvictedAndPutBackIsNoChange(t *testing.T) {
 	s := newSite()
 	s.addNode("n", 1)
 	pod := s.addPod("p", 2, 0)
-	place := cluster.Placement{Node: 0, Shape: s.shapes[2], Grants: []cluster.Grant{{Device: 1, Milli: 1000}}}
+	place := cluster.Placement{Node: 0, Shape: s.shapes[2], Grants: []cluster.Grant{{Device: 1, Milli: 1000, Memory: s.ledger.Device(1).Spec.Memory}}}
 	s.ledger.Charge(pod, place, cluster.PhaseRunning)
 	txn := cluster.Begin(s.ledger.Freeze())
 	if err := txn.Evict(pod); err != nil {
@@ -190,7 +190,7 @@ func TestEvictedAndPutBackIsNoChange(t *testing.T) {
 	if err := txn.Evict(pod); err != nil {
 		t.Fatal(err)
 	}
-	place.Grants = []cluster.Grant{{Device: 2, Milli: 1000}}
+	place.Grants = []cluster.Grant{{Device: 2, Milli: 1000, Memory: s.ledger.Device(2).Spec.Memory}}
 	if err := txn.Place(pod, place); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestPodsUnderWayAreLeftAlone(t *testing.T) {
 	s := newSite()
 	s.addNode("n", 1)
 	pod := s.addPod("p", 2, 0)
-	place := cluster.Placement{Node: 0, Shape: s.shapes[2], Grants: []cluster.Grant{{Device: 1, Milli: 1000}}}
+	place := cluster.Placement{Node: 0, Shape: s.shapes[2], Grants: []cluster.Grant{{Device: 1, Milli: 1000, Memory: s.ledger.Device(1).Spec.Memory}}}
 	s.ledger.Charge(pod, place, cluster.PhasePlacing)
 	s.ledger.EditPod(pod).Intent = s.ledger.AddIntent(cluster.Intent{ID: 9, Pod: pod, Place: place}, cluster.None)
 	txn := cluster.Begin(s.ledger.Freeze())
@@ -282,7 +282,7 @@ func TestAdmitCountsPartitionsOfOnePodTogether(t *testing.T) {
 		pod := s.addPod("p", len(s.shapes)-1, 0)
 		place := cluster.Placement{Node: 0, Shape: shape}
 		for range c.count {
-			place.Grants = append(place.Grants, cluster.Grant{Device: 0, Milli: 100, Profile: profile})
+			place.Grants = append(place.Grants, cluster.Grant{Device: 0, Milli: 280, Memory: 20 << 30, Profile: profile})
 		}
 		if err := s.ledger.Admit(pod, &place); (err == nil) != c.want {
 			t.Errorf("%d partitions of 2 slices each out of 7: %v, want admitted %t", c.count, err, c.want)
