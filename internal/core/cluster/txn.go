@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"slices"
-
 )
 
 // Txn is a scratch copy of a Snapshot in which placements are tried out. It
