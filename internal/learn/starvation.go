@@ -80,10 +80,11 @@ type starving struct {
 	perStep       float64 // what a stranded step of CPU costs, in milli-GPU
 	regret        *[8192]float64
 	unused        []float64
+	after         []float64 // by filler
 }
 
 func (t *starving) fill() [][]int64 {
-	t.unused = make([]float64, t.rows*t.columns)
+	t.unused, t.after = make([]float64, t.rows*t.columns), make([]float64, len(t.fillers))
 	table := make([][]int64, t.rows)
 	for c := range t.rows {
 		table[c] = make([]int64, t.columns)
@@ -97,31 +98,32 @@ func (t *starving) fill() [][]int64 {
 
 // cell is the mean over what may come next, and over giving up now.
 func (t *starving) cell(c, g int) float64 {
-	least := math.Inf(1)
+	least, count := math.Inf(1), 0
 	for i := range t.fillers {
 		f := &t.fillers[i]
 		if f.cores > c {
 			break
 		}
-		if f.tenths > 0 {
-			least = min(least, t.next(c, g, f))
+		// What is left unused after this filler.
+		unused := t.unused[(c-f.cores)*t.columns+max(0, g-f.tenths)]
+		t.after[i] = unused
+		if f.tenths > 0 && unused < least {
+			least = unused
 		}
+		count = i + 1
 	}
 	sum, rate, fitting := 0.0, 0.0, 0.0
-	for i := range t.fillers {
+	for i, unused := range t.after[:count] {
 		f := &t.fillers[i]
-		if f.cores > c {
-			break
-		}
-		if f.tenths > 0 && g == 0 {
-			continue
-		}
-		unused, weight := t.next(c, g, f), f.weight
+		weight := f.weight
 		if f.tenths > 0 {
-			fitting += f.weight
+			if g == 0 {
+				continue
+			}
+			fitting += weight
 		}
-		if unused > least {
-			weight *= t.regret[min(len(t.regret)-1, int(unused-least))]
+		if regret := unused - least; regret > 0 {
+			weight *= t.regret[min(len(t.regret)-1, int(regret))]
 		}
 		sum += float64(weight * unused)
 		rate += weight
@@ -134,8 +136,4 @@ func (t *starving) cell(c, g int) float64 {
 		return end
 	}
 	return sum / rate
-}
-
-func (t *starving) next(c, g int, f *filler) float64 {
-	return t.unused[(c-f.cores)*t.columns+max(0, g-f.tenths)]
 }
