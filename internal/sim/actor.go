@@ -19,6 +19,7 @@ type actor struct {
 	devices []card // all GPUs of all nodes, in order
 	first   []int32
 	caches  []model.Cache
+	held    []decision.Decision // binds that wait for evictions to end
 	nodes   map[string]int32
 }
 
@@ -80,9 +81,14 @@ func (a *actor) arrived(index int32) {
 	l.state, l.arrived = inLine, a.now
 }
 
-// accepted begins to carry a decision out.
+// accepted begins to carry a decision out; a bind whose room is not free yet is
+// kept for later.
 func (a *actor) accepted(d *decision.Decision) {
 	v := a.world.View()
+	if v.Pod(d.Pod).Phase == cluster.PhaseHeld {
+		a.held = append(a.held, *d)
+		return
+	}
 	index := a.byName[v.Pod(d.Pod).Spec.Name]
 	l := &a.lives[index]
 	l.version++
@@ -102,6 +108,32 @@ func (a *actor) accepted(d *decision.Decision) {
 		l.state = leaving
 		a.agenda.add(a.now.Add(leaveTakes), leaves, index, l.version)
 	}
+}
+
+// releaseHeld carries out the held binds whose evictions have ended; one that the
+// world has outrun is dropped, and its pod waits again.
+func (a *actor) releaseHeld() error {
+	still := a.held[:0]
+	for i := range a.held {
+		d := a.held[i]
+		v := a.world.View()
+		if a.world.UnderWay(d.After) {
+			still = append(still, d)
+			continue
+		}
+		if err := a.apply(a.now, world.Accepted{Decision: d}); err == nil {
+			a.accepted(&d)
+			continue
+		}
+		a.planCycle()
+		if p := v.Pod(d.Pod); p.Generation == d.Row.Generation && p.Phase == cluster.PhaseHeld {
+			if err := a.apply(a.now, world.HoldDropped{Name: p.Spec.Name}); err != nil {
+				return err
+			}
+		}
+	}
+	a.held = still
+	return nil
 }
 
 // bound reports the outcome of a bind.

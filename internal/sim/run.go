@@ -40,6 +40,8 @@ type Config struct {
 	Failures Failures
 	// Progress is told how many pods of how many have been dealt with.
 	Progress func(done, total int)
+	// policy replaces the named policy, in tests.
+	policy *engine.Policy
 	// Audited recomputes all books after every event; slow, for tests.
 	Audited bool
 }
@@ -62,11 +64,11 @@ func Policies() []PolicyInfo {
 // run is one run in progress.
 type run struct {
 	Config
-	world  *world.World
-	policy *engine.Policy
-	memo   engine.Memo
-	whole  bool
-	target []rivals.Typical
+	world   *world.World
+	decider *engine.Policy
+	memo    engine.Memo
+	whole   bool
+	target  []rivals.Typical
 
 	cycle    uint64
 	digest   uint64
@@ -124,17 +126,21 @@ func newRun(c Config) (*run, error) {
 }
 
 func (r *run) choosePolicy() error {
+	if r.policy != nil {
+		r.decider = r.policy
+		return nil
+	}
 	if r.Policy == Ours {
-		r.policy = engine.Headrace()
+		r.decider = engine.Headrace()
 		r.learner = &learner{}
 		if ranks := r.NodeRank; ranks != nil {
-			r.policy.Tie = func(v *cluster.View, node cluster.NodeID) uint64 { return uint64(ranks[v.Node(node).Spec.Name]) }
+			r.decider.Tie = func(v *cluster.View, node cluster.NodeID) uint64 { return uint64(ranks[v.Node(node).Spec.Name]) }
 		}
 		return nil
 	}
 	for _, rival := range rivals.All() {
 		if rival.Name == r.Policy {
-			r.policy = rival.Policy(rivals.Side{Typical: r.target, NodeRank: r.NodeRank})
+			r.decider = rival.Policy(rivals.Side{Typical: r.target, NodeRank: r.NodeRank})
 			r.whole = rival.WholeCards
 			return nil
 		}
@@ -161,7 +167,7 @@ func (r *run) decide(at moment.Instant, kind decision.CycleKind) (*cluster.Snaps
 	snapshot := r.world.Snapshot()
 	c := decision.Cycle{Number: r.cycle, Now: at, Kind: kind, Seed: r.Seed}
 	begun := time.Now()
-	plan := engine.Decide(snapshot, c, r.policy, &r.memo)
+	plan := engine.Decide(snapshot, c, r.decider, &r.memo)
 	r.latency = append(r.latency, time.Since(begun))
 	r.decided += len(plan.Decisions)
 	r.digest = chance.Fold(r.digest, plan.Digest(&snapshot.View))

@@ -73,7 +73,11 @@ func (r *run) timed() error {
 		}
 		c.meter.settle(h.at)
 		c.now = h.at
-		if err := c.happen(h); err != nil {
+		err := c.happen(h)
+		if err == nil && len(c.actor.held) > 0 {
+			err = c.actor.releaseHeld()
+		}
+		if err != nil {
 			return fmt.Errorf("at %v: %w", h.at, err)
 		}
 	}

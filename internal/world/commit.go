@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
@@ -12,6 +13,10 @@ import (
 // Accepted commits to a decision: it is charged from now on and becomes an
 // intent until its outcome is known. A decision that the world has outrun is
 // refused.
+//
+// A bind that comes after evictions which are still under way is only held: the
+// room is not free yet. The pod leaves the line; the same decision is accepted
+// again once they are done, or the hold is dropped.
 type Accepted struct{ Decision decision.Decision }
 
 func (e Accepted) apply(w *World) error {
@@ -33,8 +38,19 @@ func (e Accepted) apply(w *World) error {
 }
 
 func (w *World) acceptBind(d *decision.Decision, p *cluster.Pod) error {
-	if p.Phase != cluster.PhaseWaiting {
+	held := p.Phase == cluster.PhaseHeld && p.Intent != cluster.None && w.ledger.Intents.At(int32(p.Intent)).ID == d.ID
+	if p.Phase != cluster.PhaseWaiting && !held {
 		return fmt.Errorf("accept bind %s: it is %v, not waiting", p.Spec.Name, p.Phase)
+	}
+	if w.UnderWay(d.After) {
+		if held {
+			return fmt.Errorf("accept bind %s: what it comes after is still under way", p.Spec.Name)
+		}
+		w.ledger.SetPhase(d.Pod, cluster.PhaseHeld)
+		hold := *d
+		hold.Action = cluster.ActionHold
+		w.addIntent(&hold)
+		return nil
 	}
 	if err := w.ledger.Admit(d.Pod, &d.Place); err != nil {
 		return fmt.Errorf("accept: %w", err)
@@ -42,8 +58,36 @@ func (w *World) acceptBind(d *decision.Decision, p *cluster.Pod) error {
 	if n := w.ledger.Node(d.Place.Node); d.Host != (cluster.Ref{ID: int32(d.Place.Node), Generation: n.Generation}) {
 		return fmt.Errorf("accept bind %s on %s: the node it was decided for is gone", p.Spec.Name, n.Spec.Name)
 	}
+	w.dropIntent(d.Pod)
 	w.ledger.Charge(d.Pod, d.Place, cluster.PhasePlacing)
 	w.addIntent(d)
+	return nil
+}
+
+// UnderWay says whether any of the decisions has been accepted and has no outcome
+// yet.
+func (w *World) UnderWay(ids []uint64) bool {
+	if len(ids) == 0 {
+		return false
+	}
+	for i := range w.ledger.Intents.Len() {
+		if in := w.ledger.Intents.At(int32(i)); in.ID != 0 && in.Action != cluster.ActionHold && slices.Contains(ids, in.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// HoldDropped says that a held pod will not be placed as decided; it waits again.
+type HoldDropped struct{ Name string }
+
+func (e HoldDropped) apply(w *World) error {
+	id, err := w.podIn(e.Name, cluster.PhaseHeld)
+	if err != nil {
+		return err
+	}
+	w.dropIntent(id)
+	w.ledger.SetPhase(id, cluster.PhaseWaiting)
 	return nil
 }
 

@@ -248,7 +248,7 @@ func (a *audit) intents() error {
 		if in.ID == 0 {
 			continue
 		}
-		if p := v.Pod(in.Pod); p.Intent != IntentID(i) || p.Phase != PhasePlacing && p.Phase != PhaseTerminating {
+		if p := v.Pod(in.Pod); p.Intent != IntentID(i) || p.Phase != PhasePlacing && p.Phase != PhaseTerminating && p.Phase != PhaseHeld {
 			return fmt.Errorf("audit: an intent to %v pod %s, which is %v", in.Action, p.Spec.Name, p.Phase)
 		}
 	}

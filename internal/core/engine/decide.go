@@ -47,7 +47,10 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 		line = line[1:]
 	}
 
-	// 5. The plan is the net difference.
+	// 5. Repair: who should give way, where the policy names victims?
+	r.repair()
+
+	// 6. The plan is the net difference.
 	return r.plan()
 }
 

@@ -47,8 +47,8 @@ type Policy struct {
 	// alone.
 	Explain func(v *cluster.View, c decision.Cycle, pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) decision.Score
 
-	// Victims orders what may be evicted for a pod, cheapest first. Nil: nothing
-	// is evicted.
+	// Victims lists what may be evicted for a pod that has no room, cheapest first.
+	// Nil: nothing is evicted. Protected pods never are.
 	Victims func(v *cluster.View, c decision.Cycle, pod cluster.PodID) []cluster.PodID
 
 	// Round decides a whole cycle instead of all of the above. What it returns is
