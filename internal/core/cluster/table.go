@@ -2,10 +2,13 @@ package cluster
 
 import "slices"
 
-// pageRows is how many rows are copied on the first write after a Freeze.
-// Measured in docs/adr/0002: 32 balances the copying of rows against that of
-// the page list.
-const pageRows = 32
+// The sizes of what is copied on the first write after a Freeze: a page of rows,
+// and a chunk of the list of pages. docs/adr/0002 has the measurements.
+const (
+	pageRows   = 32
+	chunkPages = 64
+	chunkRows  = pageRows * chunkPages
+)
 
 // owner is the right to write in place. It carries a byte so that two owners
 // never share an address.
@@ -16,16 +19,22 @@ type page[T any] struct {
 	rows  [pageRows]T
 }
 
+type chunk[T any] struct {
+	owner *owner
+	pages [chunkPages]*page[T]
+}
+
 type preimage[T any] struct {
 	row int32
 	old T
 }
 
 // Table is a list of rows by dense id, in pages that are copied on first write.
-// Reading is open to all; only a Ledger writes.
+// A write copies one page, one chunk and the list of chunks, so that what a write
+// costs hardly grows with the table. Reading is open to all; only a Ledger writes.
 type Table[T any] struct {
-	pages     []*page[T]
-	listOwner *owner // who may write the page list in place
+	chunks    []*chunk[T]
+	listOwner *owner // who may write the list of chunks in place
 	length    int32
 	undo      []preimage[T]
 }
@@ -34,19 +43,18 @@ type Table[T any] struct {
 func (t *Table[T]) Len() int { return int(t.length) }
 
 // At returns row i for reading. Writing through it is a fault.
-func (t *Table[T]) At(i int32) *T { return &t.pages[i/pageRows].rows[i%pageRows] }
+func (t *Table[T]) At(i int32) *T {
+	return &t.chunks[i/chunkRows].pages[i/pageRows%chunkPages].rows[i%pageRows]
+}
 
 // own returns row i for writing by o, after saving its pre-image when the
 // ledger is recording.
 func (t *Table[T]) own(i int32, o *owner, recording bool) *T {
-	if t.listOwner != o {
-		t.pages = slices.Clone(t.pages)
-		t.listOwner = o
-	}
-	p := t.pages[i/pageRows]
+	c := t.ownChunk(i/chunkRows, o)
+	p := c.pages[i/pageRows%chunkPages]
 	if p.owner != o {
 		p = &page[T]{owner: o, rows: p.rows}
-		t.pages[i/pageRows] = p
+		c.pages[i/pageRows%chunkPages] = p
 	}
 	row := &p.rows[i%pageRows]
 	if recording {
@@ -55,15 +63,29 @@ func (t *Table[T]) own(i int32, o *owner, recording bool) *T {
 	return row
 }
 
+// ownChunk returns a chunk for writing by o.
+func (t *Table[T]) ownChunk(i int32, o *owner) *chunk[T] {
+	if t.listOwner != o {
+		t.chunks = slices.Clone(t.chunks)
+		t.listOwner = o
+	}
+	c := t.chunks[i]
+	if c.owner != o {
+		c = &chunk[T]{owner: o, pages: c.pages}
+		t.chunks[i] = c
+	}
+	return c
+}
+
 // grow adds one row and returns its id.
 func (t *Table[T]) grow(o *owner, value T) int32 {
 	i := t.length
-	if t.listOwner != o {
-		t.pages = slices.Clone(t.pages)
+	if int(i/chunkRows) == len(t.chunks) {
+		t.chunks = append(slices.Clip(t.chunks), &chunk[T]{owner: o})
 		t.listOwner = o
 	}
-	if int(i/pageRows) == len(t.pages) {
-		t.pages = append(t.pages, &page[T]{owner: o})
+	if c := t.ownChunk(i/chunkRows, o); c.pages[i/pageRows%chunkPages] == nil {
+		c.pages[i/pageRows%chunkPages] = &page[T]{owner: o}
 	}
 	t.length++
 	*t.own(i, o, false) = value
@@ -90,4 +112,4 @@ func (t *Table[T]) rollback(m tableMark, o *owner) {
 }
 
 // frozen returns the table for a reader: same pages, no right to write.
-func (t *Table[T]) frozen() Table[T] { return Table[T]{pages: t.pages, length: t.length} }
+func (t *Table[T]) frozen() Table[T] { return Table[T]{chunks: t.chunks, length: t.length} }
