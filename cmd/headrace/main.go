@@ -1,5 +1,5 @@
 // Command headrace decides where AI work runs: it simulates policies on traces
-// and scenarios, and reads and writes traces.
+// and scenarios, replays journals, and reads and writes traces.
 //
 // Exit codes: 0 all is well, 1 something went wrong, 2 the command line is wrong.
 package main
@@ -57,7 +57,7 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(simCommand(), traceCommand(), scenarioCommand(), versionCommand(), manualCommand())
+	root.AddCommand(simCommand(), traceCommand(), scenarioCommand(), replayCommand(), versionCommand(), manualCommand())
 	return root
 }
 

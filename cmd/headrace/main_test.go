@@ -121,6 +121,8 @@ func TestBadInput(t *testing.T) {
 		{"bad inflate", openb(nodes, pods, "--inflate", "NaN"), 2, []string{"--inflate", "NaN"}},
 		{"two sources", []string{"sim", "--scenario", "hetero", "--trace", "openb"}, 2, []string{"hetero", "openb"}},
 		{"report nowhere", openb(nodes, pods, "--policy", "fgd", "--report", filepath.Join(dir, "no", "r.html")), 1, []string{"no"}},
+		{"two runs recorded", []string{"sim", "--scenario", "hetero", "--seeds", "1..2", "--record", "j"}, 2, []string{"--record", "4 runs"}},
+		{"missing journal", []string{"replay", "none.jsonl"}, 1, []string{"none.jsonl"}},
 		{"missing scenario file", []string{"scenario", filepath.Join(dir, "none.txt")}, 1, []string{"none.txt"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -186,6 +188,33 @@ func TestTraceRoundTrip(t *testing.T) {
 	}
 	if diff := cmp.Diff(direct, read); diff != "" {
 		t.Errorf("the description changed on the way (-direct +read):\n%s", diff)
+	}
+}
+
+// TestRecordAndReplay: a recorded run replays without a difference, compressed or
+// not; a changed digest is found.
+func TestRecordAndReplay(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, file := range []string{"j.jsonl", "j.jsonl.gz"} {
+		code, _, errOut := runLine(t, "sim", "--trace", "headrace", "--pods", smallTrace, "--policy", "headrace", "--report", "none", "--record", file)
+		if code != 0 {
+			t.Fatal(errOut)
+		}
+		code, out, errOut := runLine(t, "replay", file)
+		if code != 0 || !strings.Contains(out, " 0 plans differ") {
+			t.Errorf("replay %s: exit code %d, printed %q, said %q", file, code, out, errOut)
+		}
+	}
+	text, err := os.ReadFile("j.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := regexp.MustCompile(`"digest":"....`).ReplaceAll(text, []byte(`"digest":"0000`))
+	if err := os.WriteFile("k.jsonl", changed, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errOut := runLine(t, "replay", "k.jsonl"); code != 1 || !strings.Contains(errOut, "k.jsonl:") {
+		t.Errorf("replay of changed digests: exit code %d, said %q", code, errOut)
 	}
 }
 

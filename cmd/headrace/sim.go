@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,6 +32,7 @@ type simFlags struct {
 	jobs     int
 	nodeMTBF string
 	gpuMTBF  string
+	record   string
 }
 
 const defaultReport = "report.html"
@@ -69,6 +71,7 @@ nothing leaves. Timed mode runs against the clock. Policies:
 	fl.IntVar(&f.jobs, "jobs", 0, "runs at once; 0 is one per processor")
 	fl.StringVar(&f.nodeMTBF, "node-mtbf", "0", "timed mode: mean time between failures of one node, as 720h; 0 is never")
 	fl.StringVar(&f.gpuMTBF, "gpu-mtbf", "0", "timed mode: mean time between failures of one GPU, as 8760h; 0 is never")
+	fl.StringVar(&f.record, "record", "", "write the journal of the run to this file, for replay; one policy and one seed; .gz compresses")
 	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(policyNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{sim.Static, sim.Timed}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "csv"}, cobra.ShellCompDirectiveNoFileComp))
@@ -97,7 +100,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	results, err := runAll(configs, f.jobs, c.ErrOrStderr())
+	results, err := f.runRecorded(configs, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -111,6 +114,27 @@ func (f *simFlags) run(c *cobra.Command) error {
 		fmt.Fprintf(c.OutOrStdout(), "\nReport: %s\n", f.report)
 	}
 	return nil
+}
+
+// runRecorded runs everything, and keeps the journal where one is asked for.
+func (f *simFlags) runRecorded(configs []sim.Config, errOut io.Writer) ([]meter.Result, error) {
+	if f.record == "" {
+		return runAll(configs, f.jobs, errOut)
+	}
+	if len(configs) != 1 {
+		return nil, usagef("--record %s: goes with one policy and one seed, not %d runs", f.record, len(configs))
+	}
+	r, err := newRecording(f.record)
+	if err != nil {
+		return nil, err
+	}
+	configs[0].Record = r
+	results, err := runAll(configs, f.jobs, errOut)
+	if err != nil {
+		r.drop()
+		return nil, err
+	}
+	return results, r.keep()
 }
 
 // check refuses a wrong command line before anything is read.
@@ -278,19 +302,5 @@ func (f *simFlags) writeReport(results []meter.Result) error {
 	if err != nil {
 		return fmt.Errorf("write report %s: %w", f.report, err)
 	}
-	defer os.Remove(file.Name())
-	err = web.Report(file, "Headrace: "+f.workloadName(), results)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Chmod(file.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), f.report)
-	}
-	if err != nil {
-		return fmt.Errorf("write report %s: %w", f.report, err)
-	}
-	return nil
+	return keepFile(file, f.report, web.Report(file, "Headrace: "+f.workloadName(), results))
 }

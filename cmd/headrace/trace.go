@@ -76,21 +76,7 @@ func writeTrace(c *cobra.Command, s *source, seed int64, out string) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", out, err)
 	}
-	defer os.Remove(file.Name())
-	err = trace.Write(file, w)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Chmod(file.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), out)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", out, err)
-	}
-	return nil
+	return keepFile(file, out, trace.Write(file, w))
 }
 
 func traceStatCommand() *cobra.Command {

@@ -45,9 +45,14 @@ func (r *Rival) Policy(side Side) *engine.Policy {
 	p := r.build(side)
 	p.Name = r.Name
 	if ranks := side.NodeRank; ranks != nil {
-		p.Tie = func(v *cluster.View, node cluster.NodeID) uint64 { return uint64(ranks[v.Node(node).Spec.Name]) }
+		p.Tie = ByRank(ranks)
 	}
 	return p
+}
+
+// ByRank breaks ties by a given order of the nodes, by name.
+func ByRank(ranks map[string]int32) func(*cluster.View, cluster.NodeID) uint64 {
+	return func(v *cluster.View, node cluster.NodeID) uint64 { return uint64(ranks[v.Node(node).Spec.Name]) }
 }
 
 // All lists the rivals in the order in which they are shown.

@@ -10,24 +10,25 @@ import (
 	"github.com/headrace-dev/headrace/internal/world"
 )
 
-// populate adds the domains and nodes of a workload to a world. With whole
-// cards, every node leaves the choice of card to the kubelet.
-func populate(w *world.World, load *trace.Workload, wholeCards bool) error {
+// populate adds the domains, nodes and queues of the workload. With whole cards,
+// every node leaves the choice of card to the kubelet.
+func (r *run) populate() error {
+	load := r.Workload
 	known := make(map[string]bool)
 	for i := range load.Nodes {
 		n := &load.Nodes[i]
-		domain, err := addDomains(w, n, known)
+		domain, err := r.addDomains(n, known)
 		if err != nil {
 			return err
 		}
-		if err := w.Apply(0, nodeAdded(n, domain, wholeCards)); err != nil {
+		if err := r.apply(0, nodeAdded(n, domain, r.whole)); err != nil {
 			return fmt.Errorf("workload %s: %w", load.Name, err)
 		}
 	}
 	for i := range load.Pods {
 		if queue := load.Pods[i].Queue; queue != "" && !known["queue "+queue] {
 			known["queue "+queue] = true
-			if err := w.Apply(0, world.QueueAdded{Name: queue, Weight: quantity.One}); err != nil {
+			if err := r.apply(0, world.QueueAdded{Name: queue, Weight: quantity.One}); err != nil {
 				return fmt.Errorf("workload %s: %w", load.Name, err)
 			}
 		}
@@ -36,17 +37,17 @@ func populate(w *world.World, load *trace.Workload, wholeCards bool) error {
 }
 
 // addDomains makes the node's zone and rack known and returns the innermost.
-func addDomains(w *world.World, n *trace.Node, known map[string]bool) (string, error) {
+func (r *run) addDomains(n *trace.Node, known map[string]bool) (string, error) {
 	if n.Zone != "" && !known[n.Zone] {
 		known[n.Zone] = true
-		if err := w.Apply(0, world.DomainAdded{Name: n.Zone, Level: cluster.LevelZone}); err != nil {
+		if err := r.apply(0, world.DomainAdded{Name: n.Zone, Level: cluster.LevelZone}); err != nil {
 			return "", err
 		}
 	}
 	name := domainName(n)
 	if n.Rack != "" && !known[name] {
 		known[name] = true
-		if err := w.Apply(0, world.DomainAdded{Name: name, Level: cluster.LevelRack, Parent: n.Zone}); err != nil {
+		if err := r.apply(0, world.DomainAdded{Name: name, Level: cluster.LevelRack, Parent: n.Zone}); err != nil {
 			return "", err
 		}
 	}

@@ -40,10 +40,20 @@ type Config struct {
 	Failures Failures
 	// Progress is told how many pods of how many have been dealt with.
 	Progress func(done, total int)
+	// Record is told of everything that enters the world and is decided. Nil:
+	// nobody is.
+	Record Recorder
 	// policy replaces the named policy, in tests.
 	policy *engine.Policy
 	// Audited recomputes all books after every event; slow, for tests.
 	Audited bool
+}
+
+// Recorder keeps a journal of a run.
+type Recorder interface {
+	Begin(policy string, side rivals.Side)
+	Event(at moment.Instant, e world.Event)
+	Cycle(c decision.Cycle, digest uint64)
 }
 
 // Ours is the name of our own policy.
@@ -110,11 +120,24 @@ func newRun(c Config) (*run, error) {
 	if r.Target == nil {
 		r.Target = c.Workload
 	}
-	r.target = rivals.TypicalPods(asks(r.Target), r.world.Symbol)
-	if err := r.choosePolicy(); err != nil {
+	var models []string
+	r.target = rivals.TypicalPods(asks(r.Target), func(model string) cluster.Symbol {
+		models = append(models, model)
+		return r.world.Symbol(model)
+	})
+	side := rivals.Side{Typical: r.target, NodeRank: c.NodeRank}
+	if err := r.choosePolicy(side); err != nil {
 		return nil, err
 	}
-	if err := populate(r.world, c.Workload, r.whole); err != nil {
+	if r.Record != nil {
+		r.Record.Begin(c.Policy, side)
+	}
+	for _, model := range models {
+		if err := r.apply(0, world.Interned{Text: model}); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.populate(); err != nil {
 		return nil, err
 	}
 	r.result = meter.Result{
@@ -125,33 +148,44 @@ func newRun(c Config) (*run, error) {
 	return r, nil
 }
 
-func (r *run) choosePolicy() error {
+func (r *run) choosePolicy(side rivals.Side) error {
 	if r.policy != nil {
 		r.decider = r.policy
 		return nil
 	}
+	decider, whole, err := Policy(r.Policy, side)
+	r.decider, r.whole = decider, whole
 	if r.Policy == Ours {
-		r.decider = engine.Headrace()
 		r.learner = &learner{}
-		if ranks := r.NodeRank; ranks != nil {
-			r.decider.Tie = func(v *cluster.View, node cluster.NodeID) uint64 { return uint64(ranks[v.Node(node).Spec.Name]) }
+	}
+	return err
+}
+
+// Policy makes a policy by name, and says whether its cluster gives cards only
+// whole.
+func Policy(name string, side rivals.Side) (p *engine.Policy, wholeCards bool, err error) {
+	if name == Ours {
+		p := engine.Headrace()
+		if ranks := side.NodeRank; ranks != nil {
+			p.Tie = rivals.ByRank(ranks)
 		}
-		return nil
+		return p, false, nil
 	}
 	for _, rival := range rivals.All() {
-		if rival.Name == r.Policy {
-			r.decider = rival.Policy(rivals.Side{Typical: r.target, NodeRank: r.NodeRank})
-			r.whole = rival.WholeCards
-			return nil
+		if rival.Name == name {
+			return rival.Policy(side), rival.WholeCards, nil
 		}
 	}
-	return fmt.Errorf("policy %q: no such policy", r.Policy)
+	return nil, false, fmt.Errorf("policy %q: no such policy", name)
 }
 
 // apply takes an event in, and audits the books where asked to.
 func (r *run) apply(at moment.Instant, e world.Event) error {
 	if err := r.world.Apply(at, e); err != nil {
 		return err
+	}
+	if r.Record != nil {
+		r.Record.Event(at, e)
 	}
 	if r.Audited {
 		if err := cluster.Audit(r.world.View()); err != nil {
@@ -170,7 +204,11 @@ func (r *run) decide(at moment.Instant, kind decision.CycleKind) (*cluster.Snaps
 	plan := engine.Decide(snapshot, c, r.decider, &r.memo)
 	r.latency = append(r.latency, time.Since(begun))
 	r.decided += len(plan.Decisions)
-	r.digest = chance.Fold(r.digest, plan.Digest(&snapshot.View))
+	digest := plan.Digest(&snapshot.View)
+	r.digest = chance.Fold(r.digest, digest)
+	if r.Record != nil {
+		r.Record.Cycle(c, digest)
+	}
 	return snapshot, plan
 }
 

@@ -198,6 +198,9 @@ func (e QueueAdded) apply(w *World) error {
 type Learned struct{ Beliefs *cluster.Beliefs }
 
 func (e Learned) apply(w *World) error {
+	if err := e.Beliefs.Check(&w.ledger.View); err != nil {
+		return fmt.Errorf("beliefs: %w", err)
+	}
 	w.ledger.SetBeliefs(e.Beliefs)
 	return nil
 }

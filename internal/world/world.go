@@ -95,5 +95,14 @@ func (w *World) Node(name string) (cluster.NodeID, bool) {
 	return id, ok
 }
 
-// Symbol interns a name.
+// Symbol returns the symbol of a name. A name that no event has brought gets one
+// here; where runs are recorded, say Interned first.
 func (w *World) Symbol(text string) cluster.Symbol { return w.interner.Intern(text) }
+
+// Interned makes a name known before something that has it.
+type Interned struct{ Text string }
+
+func (e Interned) apply(w *World) error {
+	w.interner.Intern(e.Text)
+	return nil
+}

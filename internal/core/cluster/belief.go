@@ -1,6 +1,10 @@
 package cluster
 
-import "github.com/headrace-dev/headrace/internal/core/quantity"
+import (
+	"fmt"
+
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+)
 
 // Beliefs are what was learned, as integer tables. They never change in place;
 // an event replaces them. Any part may be nil: nothing was learned yet.
@@ -90,4 +94,47 @@ func (n *Needs) Of(kind Symbol) Need {
 type Need struct {
 	Memory quantity.Bytes // per device, 0: unknown
 	Runs   int32          // how many it rests on
+}
+
+// Check says what is wrong with beliefs that come from outside: tables of the
+// wrong form, shapes that do not exist.
+func (b *Beliefs) Check(v *View) error {
+	if b == nil {
+		return nil
+	}
+	if b.Demand != nil {
+		for i, row := range b.Demand.Rows {
+			if row.Shape < 0 || int(row.Shape) >= v.Shapes.Len() {
+				return fmt.Errorf("demand row %d: shape %d: there are %d", i, row.Shape, v.Shapes.Len())
+			}
+		}
+	}
+	if b.Worth != nil {
+		return b.Worth.check(v)
+	}
+	return nil
+}
+
+func (w *Worth) check(v *View) error {
+	switch {
+	case len(w.Slots) > MaxSlots || len(w.Sizes) > MaxSizes:
+		return fmt.Errorf("%d slots and %d sizes: at most %d and %d", len(w.Slots), len(w.Sizes), MaxSlots, MaxSizes)
+	case len(w.CPU) != len(w.Memory) || len(w.CPU) != len(w.GPU):
+		return fmt.Errorf("prices of %d, %d and %d classes: must be as many", len(w.CPU), len(w.Memory), len(w.GPU))
+	case w.CPUStep <= 0:
+		return fmt.Errorf("CPU step %d: must be positive", w.CPUStep)
+	}
+	for i := range w.Slots {
+		if s := w.Slots[i].Shape; s < None || int(s) >= v.Shapes.Len() {
+			return fmt.Errorf("slot %d: shape %d: there are %d", i, s, v.Shapes.Len())
+		}
+	}
+	for class, table := range w.Starvation {
+		for _, row := range table {
+			if len(table) < 2 || len(row) < 2 || len(row) != len(table[0]) {
+				return fmt.Errorf("starvation of class %d: the table is not a rectangle of at least 2 by 2", class)
+			}
+		}
+	}
+	return nil
 }

@@ -1,0 +1,51 @@
+package journal
+
+import (
+	"reflect"
+
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/rivals"
+	"github.com/headrace-dev/headrace/internal/world"
+)
+
+// Version is the version of the format. Readers refuse others.
+const Version = 1
+
+// Head is the first line: who decided, with what besides the cluster.
+type Head struct {
+	Journal int         `json:"headrace_journal"`
+	Policy  string      `json:"policy"`
+	Side    rivals.Side `json:"side"`
+}
+
+// entry is any line after the first: an event, or a cycle with its digest.
+type entry struct {
+	At     moment.Instant  `json:"at,omitempty"`
+	Event  string          `json:"event,omitempty"`
+	Data   any             `json:"data,omitempty"`
+	Cycle  *decision.Cycle `json:"cycle,omitempty"`
+	Digest string          `json:"digest,omitempty"`
+}
+
+// kinds are the events by the names they have in a journal. A name is never given
+// to another event.
+func kinds() map[string]world.Event {
+	return map[string]world.Event{
+		"accepted": world.Accepted{}, "bind_refused": world.BindRefused{}, "bound": world.Bound{},
+		"device_health": world.DeviceHealth{}, "domain_added": world.DomainAdded{}, "evicted": world.Evicted{},
+		"facts_known": world.FactsKnown{}, "hold_dropped": world.HoldDropped{}, "interned": world.Interned{},
+		"learned": world.Learned{}, "lost": world.Lost{}, "node_added": world.NodeAdded{}, "node_life": world.NodeLife{},
+		"node_removed": world.NodeRemoved{}, "pod_added": world.PodAdded{}, "pod_removed": world.PodRemoved{},
+		"queue_added": world.QueueAdded{}, "started": world.Started{},
+	}
+}
+
+// names turns the table round.
+func names() map[reflect.Type]string {
+	out := make(map[reflect.Type]string)
+	for name, e := range kinds() { // order: a map is filled
+		out[reflect.TypeOf(e)] = name
+	}
+	return out
+}
