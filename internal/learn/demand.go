@@ -21,6 +21,7 @@ type Demand struct {
 	seen  int64
 	next  int64
 	milli int64 // GPU demand seen
+	left  int64 // pods that have gone again
 }
 
 // An epoch, for which the tables stand, ends when the pods seen have grown by
@@ -45,6 +46,12 @@ func (d *Demand) Observe(v *cluster.View, shape cluster.ShapeID) bool {
 	d.next = d.seen + d.seen*growPercent/100 + growPods
 	return true
 }
+
+// Leave counts a pod that has gone again.
+func (d *Demand) Leave() { d.left++ }
+
+// turnover is how many pods left per pod that came, in thousandths.
+func (d *Demand) turnover() int64 { return d.left * 1000 / max(d.seen, 1) }
 
 // Table returns the shapes seen with their weights, the most frequent first.
 func (d *Demand) Table() *cluster.Demand {

@@ -54,7 +54,7 @@ type mason struct {
 // Worth returns what room is worth under the demand seen, on the nodes as they
 // are.
 func Worth(v *cluster.View, d *Demand) *cluster.Worth {
-	m := &mason{view: v, demand: d, out: &cluster.Worth{Seen: quantity.MilliGPU(max(d.milli, int64(whole)))}}
+	m := &mason{view: v, demand: d, out: &cluster.Worth{Turnover: d.turnover(), Seen: quantity.MilliGPU(max(d.milli, int64(whole)))}}
 	m.holes()
 	m.gatherClasses()
 	prices := m.fluid()

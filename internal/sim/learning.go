@@ -31,6 +31,9 @@ func (r *run) learn(pod string) error {
 // learnNeed tells the learner what a run that ended really used.
 func (r *run) learnNeed(p *trace.Pod) error {
 	l := r.learner
+	if l != nil {
+		l.demand.Leave()
+	}
 	if l == nil || !l.needs.Observe(r.world.Symbol(p.Kind), p.Use.GPUMemory) {
 		return nil
 	}

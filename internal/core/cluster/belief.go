@@ -48,6 +48,9 @@ type Worth struct {
 	// them, so each place has a price.
 	Slots []Slot
 	Sizes []Size
+	// Turnover is how many pods left per pod that came, in thousandths: with it
+	// grows what it costs to break into a node that is about to be idle.
+	Turnover int64
 	// Seen is the GPU demand that the expectations rest on.
 	Seen quantity.MilliGPU
 }

@@ -165,11 +165,48 @@ func LossOf(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) Loss {
 	} else {
 		after.takeWhole(s)
 	}
-	l.Worth = base - after.worth(w) - own
+	l.Worth = base - after.worth(w) - own + before.breakInto(w, s, before.idle-after.idle)
 	if hosted := before.hosts(w); hosted != 0 {
 		l.Takes |= hosted &^ after.hosts(w) &^ ownSlots(w, s, id)
 	}
 	return l
+}
+
+// What breaking into a node costs where pods leave: the share of packing that is
+// left after each device that is busy already, in thousandths.
+const (
+	packing = 6000 // milli-GPU, for the first device of an idle node
+	fading  = 850
+)
+
+// breakInto is the price of devices that were idle, on a node that could be idle
+// as a whole soon: where pods leave, requests for many devices wait for the nodes
+// with the fewest busy ones. It falls with each busy device.
+func (r *room) breakInto(w *cluster.Worth, s *cluster.Shape, taken int32) (cost int64) {
+	if w.Turnover == 0 || taken == 0 || !r.awaited(w, s.DeviceCount()) {
+		return 0
+	}
+	each := int64(packing) * min(w.Turnover, 1000)
+	for range r.count - r.idle {
+		each = each * fading / 1000
+	}
+	for range taken {
+		cost += each
+		each = each * fading / 1000
+	}
+	return cost
+}
+
+// awaited says whether a request for more devices than these was seen that such a
+// node may host.
+func (r *room) awaited(w *cluster.Worth, devices int32) bool {
+	for i := range w.Slots {
+		s := &w.Slots[i]
+		if s.Shape != cluster.None && s.Devices > devices && s.Devices <= r.count && (len(s.Models) == 0 || slices.Contains(s.Models, r.model)) {
+			return true
+		}
+	}
+	return false
 }
 
 // oneShare returns the request of a shape that asks for one part of one device.
