@@ -20,8 +20,9 @@ type Demand struct {
 	count []int64 // by shape
 	seen  int64
 	next  int64
-	milli int64 // GPU demand seen
 	left  int64 // pods that have gone again
+
+	packing packing
 }
 
 // An epoch, for which the tables stand, ends when the pods seen have grown by
@@ -33,13 +34,12 @@ const (
 )
 
 // Observe counts an arrival and says whether an epoch has ended with it.
-func (d *Demand) Observe(v *cluster.View, shape cluster.ShapeID) bool {
+func (d *Demand) Observe(shape cluster.ShapeID) bool {
 	for len(d.count) <= int(shape) {
 		d.count = append(d.count, 0)
 	}
 	d.count[shape]++
 	d.seen++
-	d.milli += int64(v.Shape(shape).Milli())
 	if d.seen < d.next {
 		return false
 	}

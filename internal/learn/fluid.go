@@ -30,7 +30,7 @@ func (m *mason) fluid() []amounts {
 		c := &m.classes[i]
 		for r := range total {
 			total[r] += c.capacity[r]
-			capacities[i][r] = float64(remainShare*c.free[r]) + float64((1-remainShare)*c.capacity[r])
+			capacities[i][r] = c.free[r]
 		}
 	}
 	f := flow{capacities: capacities, prices: make([]amounts, len(m.classes)), load: make([]amounts, len(m.classes))}

@@ -12,20 +12,15 @@ import (
 
 // The constants of the worth tables, chosen on generated traces (docs/adr/0005).
 const (
-	holeGivesUp   = 0.02 // patience of a hole: the rate of closing, in shares of the one-device arrivals
-	holeCompetes  = 0.03 // more impatience where holes of the same size abound
 	nodeGivesUp   = 0.05 // patience of a node in the starvation table
 	choosiness    = 0.003
 	crumb         = 0.4 // part of the CPU price that a stranded core costs
 	priceShare    = 0.5 // part of the fluid prices that enters the score
 	softness      = 0.1 // of the fluid prices
-	remainShare   = 0.9 // what is free, against the inventory, in the fluid's capacities
 	fluidRounds   = 40
 	priorRequests = 1.0 // assumed requests for a whole node, per class
 	marginPods    = 1.0 // pods to be ready for beyond the expectation
 )
-
-const whole = int(quantity.WholeGPU)
 
 // class is a kind of node with what all its nodes have and have free.
 type class struct {
@@ -52,9 +47,9 @@ type mason struct {
 }
 
 // Worth returns what room is worth under the demand seen, on the nodes as they
-// are.
+// are. It continues the packing plan of the epoch before.
 func Worth(v *cluster.View, d *Demand) *cluster.Worth {
-	m := &mason{view: v, demand: d, out: &cluster.Worth{Turnover: d.turnover(), Seen: quantity.MilliGPU(max(d.milli, int64(whole)))}}
+	m := &mason{view: v, demand: d, out: &cluster.Worth{Turnover: d.turnover()}}
 	m.holes()
 	m.gatherClasses()
 	prices := m.fluid()
@@ -83,70 +78,26 @@ func (m *mason) request(shape int) (s *cluster.Shape, devices int32, milli int64
 	return s, devices, milli
 }
 
-// holes fills in what a hole of each size is worth:
-//
-//	U(g) = Σ over sizes s ≤ g of w(s)·(s + U(g-s)) / (Σ w(s) + patience)
-//
-// A hole waits for a pod of one device that fits; what is then left is a smaller
-// hole. It gives up at a rate that grows with how many holes of its size come
-// into being.
+// holes fills in what a hole of each size is worth by the packing plan, and the
+// room that the pods seen take in it.
 func (m *mason) holes() {
-	var weight [whole + 1]float64
-	total := 0.0
+	var want [whole + 1]float64
+	others := 0.0
 	for shape, n := range m.demand.count {
-		if _, devices, milli := m.request(shape); n > 0 && devices == 1 {
-			weight[milli] += float64(n)
-			total += float64(n)
+		switch s, devices, milli := m.request(shape); {
+		case n == 0:
+		case devices == 1 && milli < int64(whole):
+			want[milli] += float64(n)
+		default:
+			others += float64(n * int64(s.Milli()))
 		}
 	}
-	if total == 0 {
-		return
-	}
-	var sizes []int
-	for s := 1; s <= whole; s++ {
-		if weight[s] > 0 {
-			weight[s] /= total
-			sizes = append(sizes, s)
-		}
-	}
-	often := holesOpened(&weight, sizes)
-	var worth [whole + 1]float64
+	p := &m.demand.packing
+	p.plan(&want)
 	for g := 1; g <= whole; g++ {
-		sum, rate := 0.0, holeGivesUp+float64(holeCompetes*often[g])
-		for _, s := range sizes {
-			if s > g {
-				break
-			}
-			sum += float64(weight[s] * (float64(s) + worth[g-s]))
-			rate += weight[s]
-		}
-		worth[g] = sum / rate
-		m.out.Hole[g] = round(worth[g] * 1000)
+		m.out.Hole[g] = p.worth(g)
 	}
-}
-
-// holesOpened is how often a hole of each size comes into being per idle device
-// that is filled.
-func holesOpened(weight *[whole + 1]float64, sizes []int) (often [whole + 1]float64) {
-	often[whole] = 1
-	for g := whole; g > 0; g-- {
-		if often[g] == 0 {
-			continue
-		}
-		rate := 0.0
-		for _, s := range sizes {
-			if s <= g {
-				rate += weight[s]
-			}
-		}
-		for _, s := range sizes {
-			if s <= g {
-				often[g-s] += float64(often[g] * weight[s] / rate)
-			}
-		}
-	}
-	often[whole] = 0
-	return often
+	m.out.Seen = quantity.MilliGPU(max(int64(whole), round(others+p.room())))
 }
 
 // gatherClasses adds up the nodes that take work.

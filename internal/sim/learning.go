@@ -21,7 +21,7 @@ func (r *run) learn(pod string) error {
 	}
 	v, l := r.world.View(), r.learner
 	id, _ := r.world.Pod(pod)
-	if !l.demand.Observe(v, v.Pod(id).Spec.Shape) {
+	if !l.demand.Observe(v.Pod(id).Spec.Shape) {
 		return nil
 	}
 	l.beliefs.Demand, l.beliefs.Worth = l.demand.Table(), learn.Worth(v, &l.demand)

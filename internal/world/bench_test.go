@@ -66,7 +66,7 @@ func halfFull(b testing.TB, nodes int) *world.World {
 	var demand learn.Demand
 	for i := range v.Pods.Len() {
 		if p := v.Pod(cluster.PodID(i)); p.Phase == cluster.PhaseRunning {
-			demand.Observe(v, p.Spec.Shape)
+			demand.Observe(p.Spec.Shape)
 		}
 	}
 	apply(world.Learned{Beliefs: &cluster.Beliefs{Version: 1, Demand: demand.Table(), Worth: learn.Worth(v, &demand)}})

@@ -245,7 +245,7 @@ func (c *town) learn() {
 	if c.from.below(4) > 0 {
 		for _, name := range c.pods {
 			if id, ok := c.w.Pod(name); ok {
-				c.demand.Observe(v, v.Pod(id).Spec.Shape)
+				c.demand.Observe(v.Pod(id).Spec.Shape)
 			}
 		}
 		b.Demand, b.Worth = c.demand.Table(), learn.Worth(v, &c.demand)

@@ -51,7 +51,8 @@ type Worth struct {
 	// Turnover is how many pods left per pod that came, in thousandths: with it
 	// grows what it costs to break into a node that is about to be idle.
 	Turnover int64
-	// Seen is the GPU demand that the expectations rest on.
+	// Seen is the room that the pods take which the expectations rest on: as much
+	// of Hole as a good packing of them fills.
 	Seen quantity.MilliGPU
 }
 

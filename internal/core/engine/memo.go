@@ -177,9 +177,7 @@ func (m *Memo) recount(v *cluster.View, node cluster.NodeID) {
 		return
 	}
 	now, before := m.policy.Scarce.Offers(v, node), &m.offers[node]
-	for i := range now {
-		m.counts[i] += int64(now[i]) - int64(before[i])
-	}
+	m.counts.Replace(before, &now)
 	*before = now
 }
 

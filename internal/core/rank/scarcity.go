@@ -16,7 +16,18 @@ const (
 )
 
 // Counts are the offers of all nodes together.
-type Counts [cluster.MaxSlots + cluster.MaxSizes]int64
+type Counts struct {
+	Ways [cluster.MaxSlots + cluster.MaxSizes]int64
+	Room int64 // milli-GPU
+}
+
+// Replace counts a node's offers anew.
+func (c *Counts) Replace(before, now *Offers) {
+	for i := range now.Ways {
+		c.Ways[i] += int64(now.Ways[i]) - int64(before.Ways[i])
+	}
+	c.Room += int64(now.Room) - int64(before.Room)
+}
 
 // Prices are what taking one of each offer away costs, in micro-GPU.
 type Prices [cluster.MaxSlots + cluster.MaxSizes]int64
@@ -30,20 +41,17 @@ func PricesOf(v *cluster.View, have *Counts) (p Prices) {
 	if w == nil {
 		return p
 	}
-	var free int64
-	for i := range v.Classes.Len() {
-		free += int64(v.Classes.At(int32(i)).Totals.FreeMilli)
-	}
+	free := have.Room
 	seen := max(int64(w.Seen), int64(quantity.WholeGPU))
 	for i := range w.Slots {
 		s := &w.Slots[i]
 		expected := quantity.MulDiv(s.Expected, free, seen) + s.Margin
-		p[i] = slotPrice * int64(s.Devices) * missed(expected, have[i], free, seen)
+		p[i] = slotPrice * int64(s.Devices) * missed(expected, have.Ways[i], free, seen)
 	}
 	for i := range w.Sizes {
 		s := &w.Sizes[i]
 		expected := quantity.MulDiv(s.Expected, free, seen)
-		p[sizeBit+i] = sizePrice * int64(s.Milli) / 1000 * missed(expected, have[sizeBit+i], free, seen)
+		p[sizeBit+i] = sizePrice * int64(s.Milli) / 1000 * missed(expected, have.Ways[sizeBit+i], free, seen)
 	}
 	return p
 }

@@ -104,8 +104,12 @@ func (r *room) hosts(w *cluster.Worth) uint64 {
 	return set
 }
 
-// Offers counts, per slot and size, in how many ways one node can host it.
-type Offers [cluster.MaxSlots + cluster.MaxSizes]uint8
+// Offers is what one node offers: per slot and size, in how many ways it can host
+// it, and the worth of its holes in milli-GPU.
+type Offers struct {
+	Ways [cluster.MaxSlots + cluster.MaxSizes]uint8
+	Room int32
+}
 
 // OffersOf counts what a node offers now.
 func OffersOf(v *cluster.View, node cluster.NodeID) (o Offers) {
@@ -116,12 +120,16 @@ func OffersOf(v *cluster.View, node cluster.NodeID) (o Offers) {
 	}
 	r := roomOf(v, n)
 	for set := r.hosts(w); set != 0; set &= set - 1 {
-		o[bits.TrailingZeros64(set)] = 1
+		o.Ways[bits.TrailingZeros64(set)] = 1
 	}
-	for i := range w.Sizes {
-		for _, left := range r.left[:r.count] {
+	for _, left := range r.left[:r.count] {
+		if left <= 0 {
+			continue
+		}
+		o.Room += int32(w.Hole[left] / 1000)
+		for i := range w.Sizes {
 			if int64(left) >= int64(w.Sizes[i].Milli) {
-				o[sizeBit+i]++
+				o.Ways[sizeBit+i]++
 			}
 		}
 	}
