@@ -16,6 +16,10 @@ type item struct {
 	admits []bool  // per class
 }
 
+// steepest is the exponent at which the price of a resource ends: 400 times its
+// base.
+const steepest = 6.0
+
 // fluid returns prices per class in milli-GPU per core, GiB and GPU.
 //
 // The demand seen, scaled to the GPUs that are left, flows to the classes round
@@ -120,11 +124,12 @@ func (f *flow) scaleDemand() {
 func (f *flow) reprice(rounds float64) {
 	for i := range f.prices {
 		for r := range f.prices[i] {
-			f.prices[i][r] = 0
+			rise := steepest // nothing is left
 			if f.capacities[i][r] > 0 {
 				load := f.load[i][r] / rounds / f.capacities[i][r]
-				f.prices[i][r] = float64(f.base[r] * exp(min(6, (load-1)/softness)))
+				rise = min(steepest, (load-1)/softness)
 			}
+			f.prices[i][r] = float64(f.base[r] * exp(rise))
 		}
 	}
 }
@@ -145,7 +150,7 @@ func (f *flow) spread() {
 		sum := 0.0
 		for i := range part {
 			if it.admits[i] {
-				part[i] = float64(f.capacities[i][it.by] * exp(max(-40, (cheapest-part[i])/it.unit)))
+				part[i] = float64(f.capacities[i][it.by] * unlikely((cheapest-part[i])/it.unit))
 				sum += part[i]
 			}
 		}
@@ -161,6 +166,16 @@ func (f *flow) spread() {
 			}
 		}
 	}
+}
+
+// unlikely is exp held from below: at -40 it is as good as zero, and most classes
+// are that far from the cheapest.
+func unlikely(x float64) float64 {
+	const atLeast, there = -40, 4.248354255291595e-18
+	if x <= atLeast {
+		return there
+	}
+	return exp(x)
 }
 
 const ln2 = 0.693147180559945309417232121458

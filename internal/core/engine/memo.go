@@ -24,6 +24,7 @@ type Memo struct {
 	facts    *cluster.Facts
 	beliefs  *cluster.Beliefs
 	seed     int64
+	revision uint64 // rises when the beliefs change
 	position uint64 // of the world's change log, up to which dirty is complete
 
 	// dirty lists nodes that may have changed, in order; each shape has read it
@@ -51,10 +52,11 @@ type Memo struct {
 // answer is one line of a direct-mapped cache over (shape, node state): nodes
 // that are alike share one answer.
 type answer struct {
-	key   uint64
-	value int64
-	takes uint64
-	why   decision.Reason // of an unfit node
+	key      uint64
+	revision uint64 // of the beliefs that the value rests on
+	value    int64
+	takes    uint64
+	why      decision.Reason // of an unfit node
 }
 
 const (
@@ -71,7 +73,7 @@ const unfit = math.MinInt64
 
 // sync brings the memo to the snapshot; what no longer holds is dropped.
 func (m *Memo) sync(v *cluster.View, c decision.Cycle, p *Policy) {
-	same := m.policy == p && m.world.SameWorld(v) && m.seed == c.Seed && m.facts == v.Facts && m.beliefs == v.Beliefs
+	same := m.policy == p && m.world.SameWorld(v) && m.seed == c.Seed && m.facts == v.Facts
 	if m.shapes == nil || !same {
 		answers := m.answers
 		*m = Memo{policy: p, facts: v.Facts, beliefs: v.Beliefs, seed: c.Seed, shapes: make(map[cluster.ShapeID]*scores)}
@@ -82,6 +84,11 @@ func (m *Memo) sync(v *cluster.View, c decision.Cycle, p *Policy) {
 		}
 		clear(answers)
 		m.answers = answers
+	}
+	if m.beliefs != v.Beliefs {
+		// What fits still fits; only what it is worth has changed.
+		m.beliefs, m.offers = v.Beliefs, nil
+		m.revision++
 	}
 	changed, complete := v.ChangesSince(m.position)
 	if !complete || m.position > v.Position() || len(m.dirty)+len(changed) > dirtyKept {
@@ -209,7 +216,7 @@ func (m *Memo) refresh(v *cluster.View, id cluster.ShapeID) *scores {
 	}
 	s.used = m.clock
 	switch {
-	case s.epoch != m.epoch:
+	case s.epoch != m.epoch || s.revision != m.revision:
 		m.scanAll(v, id, s)
 	default:
 		for _, node := range m.dirty[s.read:] {
@@ -237,13 +244,15 @@ func (m *Memo) makeRoom(n int) {
 	}
 }
 
-// scanAll compares every node.
+// scanAll compares every node; under new beliefs those that fit are scored anew.
 func (m *Memo) scanAll(v *cluster.View, id cluster.ShapeID, s *scores) {
 	for i := range s.states {
-		if node := cluster.NodeID(i); s.states[i] != m.stateKey(v, node) {
+		node := cluster.NodeID(i)
+		if s.states[i] != m.stateKey(v, node) || s.revision != m.revision && s.values[i] != unfit {
 			m.rescore(v, id, s, node)
 		}
 	}
+	s.revision = m.revision
 }
 
 // stateKey is never zero, so that a fresh row always differs.
@@ -273,10 +282,14 @@ func (m *Memo) answer(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) 
 	line := &m.answers[key%answerLines]
 	// Facts and selectors may single out a node by name: no sharing then.
 	shared := v.Facts == nil && len(shape.Selector) == 0
-	if shared && line.key == key {
+	known := shared && line.key == key
+	if known && (line.revision == m.revision || line.value == unfit) {
 		return *line
 	}
-	a := answer{key: key, value: unfit, why: fit.Check(v, id, node)}
+	a := answer{key: key, revision: m.revision, value: unfit}
+	if !known {
+		a.why = fit.Check(v, id, node)
+	}
 	if a.why.None() {
 		switch a.value = 0; {
 		case m.policy.Scarce != nil:

@@ -9,14 +9,15 @@ import (
 // lane, the best. Nodes whose placement takes the same scarce things share a
 // lane, since what that costs may change from one decision to the next.
 type scores struct {
-	read   int    // how far into dirty
-	epoch  uint64 // of dirty
-	used   uint64 // clock of the last use
-	states []uint64
-	values []int64
-	takes  []uint64
-	lanes  []lane
-	tally  fit.Tally // the nodes' reasons
+	read     int    // how far into dirty
+	epoch    uint64 // of dirty
+	revision uint64 // of the beliefs
+	used     uint64 // clock of the last use
+	states   []uint64
+	values   []int64
+	takes    []uint64
+	lanes    []lane
+	tally    fit.Tally // the nodes' reasons
 }
 
 // lane is a heap of claims, the best first. Claims of nodes that changed since
