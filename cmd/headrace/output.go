@@ -81,6 +81,8 @@ func columns(mode string) []column {
 	}
 	return append(append(common,
 		column{"unfinished", 0, counted(func(r *meter.Result) int { return r.Unfinished })},
+		column{"alloc %", 1, optional(func(r *meter.Result) *float64 { return r.GPUAllocMeanPct })},
+		column{"frag %", 1, optional(func(r *meter.Result) *float64 { return r.FragMeanPct })},
 		column{"util %", 1, optional(func(r *meter.Result) *float64 { return r.GPUUtilMeanPct })},
 		column{"peak %", 1, optional(func(r *meter.Result) *float64 { return r.GPUUtilPeakPct })},
 		column{"busy %", 1, optional(func(r *meter.Result) *float64 { return r.GPUBusyPct })},

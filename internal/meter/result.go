@@ -35,6 +35,9 @@ type Result struct {
 	Failed     int `json:"failed"`
 	Unfinished int `json:"unfinished"`
 
+	GPUAllocMeanPct *float64 `json:"gpu_alloc_mean_pct,omitempty"`
+	FragMeanPct     *float64 `json:"frag_mean_pct,omitempty"`
+
 	GPUUtilMeanPct *float64 `json:"gpu_util_mean_pct,omitempty"`
 	GPUUtilPeakPct *float64 `json:"gpu_util_peak_pct,omitempty"`
 	GPUBusyPct     *float64 `json:"gpu_busy_pct,omitempty"`

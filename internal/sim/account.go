@@ -25,6 +25,7 @@ type account struct {
 	*clock
 	busy    int64 // milli-GPU at work now
 	held    int64 // cards that hold at least one pod now
+	asked   int64 // milli-GPU that the placed pods asked for
 	waiting int
 	arrived int64
 
@@ -32,6 +33,9 @@ type account struct {
 	from, to          moment.Instant
 	last              moment.Instant
 	busyTime, held1k  float64 // milli-GPU × microseconds
+	askedTime         float64
+	fragSum           float64 // % of capacity, over the samples of the window
+	fragCount         int
 	windowEnd         moment.Instant
 	windowBusy, wHeld float64
 	peak              float64
@@ -45,8 +49,7 @@ type account struct {
 func newAccount(c *clock) *account {
 	m := &account{clock: c, from: moment.Instant(c.Workload.WarmUp)}
 	for i := range c.Workload.Pods {
-		u := &c.Workload.Pods[i].Use
-		m.behaves = m.behaves || u.LoadPhase+u.ComputePhase > 0
+		m.behaves = m.behaves || behaves(&c.Workload.Pods[i])
 		m.to = max(m.to, c.Workload.Pods[i].Arrival)
 	}
 	m.every = max(moment.Span(m.to)/samplesWanted, moment.Second)
@@ -67,6 +70,7 @@ func (m *account) settle(at moment.Instant) {
 		if m.last >= m.from && m.last < m.to {
 			m.busyTime += float64(m.busy) * span
 			m.held1k += float64(m.held*1000) * span
+			m.askedTime += float64(m.asked) * span
 			m.windowBusy += float64(m.busy) * span
 			m.wHeld += float64(m.held*1000) * span
 		}
@@ -116,23 +120,24 @@ func (m *account) sample() {
 		return
 	}
 	v := m.world.View()
-	given, fragments := int64(0), 0.0
+	fragments := 0.0
 	for i := range v.Nodes.Len() {
 		n := v.Node(cluster.NodeID(i))
 		if n.Life == cluster.LifeOff {
 			continue
 		}
-		for k := range n.Spec.DeviceCount {
-			given += 1000 - int64(v.DeviceOf(n, k).FreeMilli)
-		}
 		fragments += rivals.Fragment(v, cluster.NodeID(i), m.target)
 	}
 	s := meter.Sample{
 		AtS: seconds(moment.Span(m.now)), ArrivedPct: 100 * float64(m.arrived) / c,
-		GPUAllocPct: 100 * float64(given) / c, FragPct: 100 * fragments / c, Waiting: m.waiting,
+		GPUAllocPct: 100 * float64(m.asked) / c, FragPct: 100 * fragments / c, Waiting: m.waiting,
 	}
 	if m.behaves {
 		s.GPUBusyPct = 100 * float64(m.busy) / c
+	}
+	if m.now >= m.from && m.now <= m.to {
+		m.fragSum += s.FragPct
+		m.fragCount++
 	}
 	detail := m.result.Detail
 	detail.Series = append(detail.Series, s)
@@ -160,8 +165,14 @@ func (m *account) report(res *meter.Result) {
 		res.GPUUtilMeanPct = percent(m.busyTime, m.held1k)
 		res.GPUUtilPeakPct = percent(m.peak, 1)
 	}
-	if span := float64(m.to.Since(m.from)); m.behaves && span > 0 {
-		res.GPUBusyPct = percent(m.busyTime, float64(m.capacity)*span)
+	if time := float64(m.capacity) * float64(m.to.Since(m.from)); time > 0 {
+		res.GPUAllocMeanPct = percent(m.askedTime, time)
+		if m.behaves {
+			res.GPUBusyPct = percent(m.busyTime, time)
+		}
+	}
+	if m.fragCount > 0 && m.capacity > 0 {
+		res.FragMeanPct = pointer(m.fragSum / float64(m.fragCount))
 	}
 	if m.behaves && len(m.startsS) > 0 {
 		res.StartMeanS = pointer(mean(m.startsS))

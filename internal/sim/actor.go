@@ -235,6 +235,7 @@ func (a *actor) emptied(node int32) { a.caches[node] = model.NewCache(model.Node
 
 // hold and release book which pods hold a part of which card.
 func (a *actor) hold(index int32) {
+	a.meter.asked += int64(a.lives[index].pod.GPUDemand())
 	for _, c := range a.lives[index].cards {
 		d := &a.devices[c]
 		if len(d.pods) == 0 {
@@ -246,6 +247,7 @@ func (a *actor) hold(index int32) {
 
 func (a *actor) release(index int32) {
 	l := &a.lives[index]
+	a.meter.asked -= int64(l.pod.GPUDemand())
 	for _, c := range l.cards {
 		d := &a.devices[c]
 		for i, pod := range d.pods {
@@ -316,6 +318,9 @@ func (a *actor) reload(index int32) {
 	}
 }
 
+// behaves says whether it is known how a pod uses its cards.
+func behaves(p *trace.Pod) bool { return p.Use.LoadPhase+p.Use.ComputePhase > 0 }
+
 // replan sets the rate of a running pod and when its phase ends.
 func (a *actor) replan(index int32) {
 	l := &a.lives[index]
@@ -325,7 +330,11 @@ func (a *actor) replan(index int32) {
 	a.advance(l)
 	l.rate = quantity.One
 	for _, c := range l.cards {
-		l.rate = min(l.rate, model.Rate(l.busy, a.devices[c].busy))
+		// A recorded duration holds the neighbours of its time; only pods whose
+		// behaviour is known slow down with those of the simulation.
+		if behaves(l.pod) {
+			l.rate = min(l.rate, model.Rate(l.busy, a.devices[c].busy))
+		}
 	}
 	l.rate = max(l.rate, 1)
 	l.version++
