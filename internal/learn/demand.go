@@ -27,9 +27,9 @@ type Demand struct {
 
 // An epoch, for which the tables stand, ends when the pods seen have grown by
 // this part and this many: early epochs are short, and a run of n pods has about
-// 5·ln(n) of them.
+// 4·ln(n) of them.
 const (
-	growPercent = 20
+	growPercent = 30
 	growPods    = 5
 )
 

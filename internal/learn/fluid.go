@@ -180,16 +180,23 @@ func unlikely(x float64) float64 {
 
 const ln2 = 0.693147180559945309417232121458
 
-// exp and ln are written out so that every machine gives the same bits.
+// exp and ln are written out so that every machine gives the same bits. exp holds
+// for arguments between -700 and 700, ln for positive ones.
 func exp(x float64) float64 {
 	k := math.Floor(x/ln2 + 0.5)
 	r := x - float64(k*ln2)
-	sum, term := 1.0, 1.0
-	for i := 1; i < 14; i++ {
-		term = float64(term * r / float64(i))
-		sum += term
+	sum := inverseFactorials[len(inverseFactorials)-1]
+	for i := len(inverseFactorials) - 2; i >= 0; i-- {
+		sum = float64(sum*r) + inverseFactorials[i]
 	}
-	return math.Ldexp(sum, int(k))
+	const bias, mantissa = 1023, 52
+	return sum * math.Float64frombits(uint64(int64(k)+bias)<<mantissa)
+}
+
+// inverseFactorials are 1/n!.
+var inverseFactorials = [...]float64{
+	1, 1, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
+	1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800,
 }
 
 func ln(x float64) float64 {

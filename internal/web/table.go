@@ -51,6 +51,8 @@ func timedMeasures() []measure {
 		{"Wait p99", seconds, low, func(r *meter.Result) float64 { return known(r.WaitP99S) }},
 		{"Start mean", seconds, low, func(r *meter.Result) float64 { return known(r.StartMeanS) }},
 		{"SLA met", percent, high, func(r *meter.Result) float64 { return known(r.SLAMetPct) }},
+		{"GPU allocated", percent, high, func(r *meter.Result) float64 { return known(r.GPUAllocMeanPct) }},
+		{"Fragments", percent, low, func(r *meter.Result) float64 { return known(r.FragMeanPct) }},
 		{"GPU use mean", percent, high, func(r *meter.Result) float64 { return known(r.GPUUtilMeanPct) }},
 		{"GPU use peak", percent, high, func(r *meter.Result) float64 { return known(r.GPUUtilPeakPct) }},
 		{"GPU busy", percent, high, func(r *meter.Result) float64 { return known(r.GPUBusyPct) }},
