@@ -15,16 +15,19 @@ TARGETS  = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 help: ## list these words
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## build bin/headrace
+build: ## build bin/headrace and its live siblings (Kubernetes: minutes)
 	$(BUILD) -o bin/headrace ./cmd/headrace
+	go -C live build -trimpath -o ../bin/ ./cmd/...
 
 test: ## run the tests; LONG=1 adds the long ones
-	$(if $(LONG),HEADRACE_LONG=1 go test -timeout 60m ./...,go test ./...)
+	$(if $(LONG),HEADRACE_LONG=1 go test -timeout 60m ./... && HEADRACE_LONG=1 go -C live test -timeout 60m ./...,go test ./... && go -C live test ./...)
 
 check: ## format, vet, staticcheck, house tests, generated files
 	@.ci/formatted
 	go vet ./...
 	$(TOOL) staticcheck ./...
+	go -C live vet ./...
+	cd live && go tool -modfile=../tools/go.mod staticcheck ./...
 	go test ./internal/archtest
 	@.ci/generated
 

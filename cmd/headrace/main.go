@@ -48,7 +48,7 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "headrace",
 		Short:         "schedule AI work on GPU clusters",
-		Long:          "Headrace places training, inference and batch work on the right GPUs. This command\nsimulates policies on traces and scenarios; the cluster verbs come with the live scheduler.",
+		Long:          "Headrace places training, inference and batch work on the right GPUs. This command\nsimulates policies on traces and scenarios, and starts a cluster to try it in (up).",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noSuchCommand,
@@ -58,6 +58,7 @@ func rootCommand() *cobra.Command {
 		return usagef("%w; see %s --help", err, c.CommandPath())
 	})
 	root.AddCommand(simCommand(), traceCommand(), scenarioCommand(), replayCommand(), versionCommand(), manualCommand())
+	root.AddCommand(clusterCommands()...)
 	return root
 }
 

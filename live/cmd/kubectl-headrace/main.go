@@ -1,0 +1,76 @@
+// Command kubectl-headrace has the cluster verbs: up starts a cluster with
+// simulated GPU nodes, the scheduler and a workload; down stops it. It works as
+// a kubectl plugin and behind the headrace command.
+//
+// Exit codes: 0 all is well, 1 something went wrong, 2 the command line is wrong.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headrace-dev/headrace/live/devcluster"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := rootCommand().ExecuteContext(ctx)
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "headrace:", err)
+	stop()
+	var wrong usageError
+	if errors.As(err, &wrong) {
+		os.Exit(2)
+	}
+	os.Exit(devcluster.ExitCode(err))
+}
+
+// usageError is a fault in the command line.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use: "headrace", Short: "a GPU cluster to try things out on",
+		SilenceErrors: true, SilenceUsage: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("no command %q; see --help", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	cluster := devcluster.Command()
+	cluster.Use, cluster.Hidden = clusterVerb, true
+	root.AddCommand(upCommand(), downCommand(), cluster)
+	return root
+}
+
+// defaultDir is where a cluster lies when no other place is named.
+func defaultDir() string {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		base = os.TempDir()
+	}
+	return filepath.Join(base, "headrace", "cluster")
+}
+
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no arguments, got %q", c.Name(), args[0])
+	}
+	return nil
+}

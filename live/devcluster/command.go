@@ -1,0 +1,90 @@
+package devcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headrace-dev/headrace/internal/sim/model"
+)
+
+// usageError is a fault in the command line.
+type usageError struct{ error }
+
+// ExitCode returns 2 for a fault in the command line, else 1.
+func ExitCode(err error) int {
+	var wrong usageError
+	if errors.As(err, &wrong) {
+		return 2
+	}
+	return 1
+}
+
+// ReadyWord begins the line that says where the kubeconfig of a cluster that can
+// be used lies.
+const ReadyWord = "kubeconfig: "
+
+// Command returns the command that runs a cluster until its context ends.
+func Command() *cobra.Command {
+	o := Options{}
+	untilEOF := false
+	c := &cobra.Command{
+		Use: "headrace-devcluster", Short: "run a Kubernetes cluster with simulated GPU nodes in one process",
+		SilenceErrors: true, SilenceUsage: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("no arguments are taken, got %q", args[0])}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithCancel(c.Context())
+			defer cancel()
+			if untilEOF {
+				// Ends when the starter has gone, or with the process.
+				go func() {
+					_, _ = io.Copy(io.Discard, c.InOrStdin())
+					cancel()
+				}()
+			}
+			return runCommand(ctx, &o, c.OutOrStdout())
+		},
+	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	f := c.Flags()
+	f.StringVar(&o.Scenario, "scenario", "hetero", "whose nodes to simulate: "+strings.Join(model.Names(), ", "))
+	f.IntVar(&o.Nodes, "nodes", 0, "how many nodes, mixed as in the scenario (0: as many as it has)")
+	f.StringVar(&o.Dir, "dir", "", "where certificates, logs and data go (default: a new temporary directory)")
+	f.BoolVar(&o.Keep, "keep", false, "leave the directory behind; a later start goes on from there")
+	f.BoolVar(&o.Bare, "bare", false, "no simulated nodes and no node controllers")
+	f.BoolVar(&untilEOF, "until-eof", false, "stop as well when standard input ends")
+	return c
+}
+
+func runCommand(ctx context.Context, o *Options, out io.Writer) error {
+	if o.Nodes < 0 {
+		return usageError{fmt.Errorf("--nodes %d: must not be negative", o.Nodes)}
+	}
+	if o.Dir == "" {
+		dir, err := os.MkdirTemp("", "headrace-devcluster-")
+		if err != nil {
+			return fmt.Errorf("make a directory: %w", err)
+		}
+		o.Dir = dir
+	}
+	started := time.Now()
+	o.Progress = func(what string) {
+		fmt.Fprintf(out, "%4.1f s  starting %s\n", time.Since(started).Seconds(), what)
+	}
+	return Run(ctx, *o, func(c *Cluster) {
+		fmt.Fprintf(out, "%4.1f s  ready: %s, %d nodes, logs in %s\n", time.Since(started).Seconds(), c.Server, c.Nodes, filepath.Dir(c.Kubeconfig))
+		fmt.Fprintln(out, ReadyWord+c.Kubeconfig)
+	})
+}

@@ -1,0 +1,81 @@
+package inventory_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/sim/model"
+	"github.com/headrace-dev/headrace/internal/sim/trace"
+
+	"github.com/headrace-dev/headrace/live/inventory"
+	"github.com/headrace-dev/headrace/live/kube/facts"
+)
+
+// What a scenario says of a node is what the scheduler reads back from it.
+func TestNodesReadBack(t *testing.T) {
+	for _, name := range model.Names() {
+		w, err := model.Scenario(name, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range w.Nodes {
+			n := &w.Nodes[i]
+			got := facts.NodeOf(inventory.NodeOf(n), inventory.GPUResource).Added
+			if got.Name != n.Name || got.CPU != n.CPU || got.Memory != n.Memory || got.Pods != n.Pods || len(got.Devices) != n.GPUs {
+				t.Fatalf("%s: node %s came back as %+v", name, n.Name, got)
+			}
+			for _, d := range got.Devices {
+				if d.Model != n.Model || d.Memory/quantity.GiB != n.GPUMemory/quantity.GiB {
+					t.Fatalf("%s: a card of node %s is %s with %v, want %s with %v", name, n.Name, d.Model, d.Memory, n.Model, n.GPUMemory)
+				}
+			}
+			if want := strings.TrimRight(fmt.Sprintf("/region-0/%s/%s", n.Zone, n.Rack), "/"); got.Domain != want {
+				t.Fatalf("%s: node %s is in %q, want %q", name, n.Name, got.Domain, want)
+			}
+		}
+	}
+}
+
+// Fewer or more nodes are mixed as the given ones, and have names of their own.
+func TestScaled(t *testing.T) {
+	given := []trace.Node{{Name: "a", Rack: "r"}, {Name: "b", Rack: "r"}, {Name: "c", Rack: "s"}, {Name: "d", Rack: "s"}}
+	for _, c := range []struct {
+		n    int
+		want []string
+	}{
+		{0, []string{"a", "b", "c", "d"}},
+		{2, []string{"a", "c"}},
+		{4, []string{"a", "b", "c", "d"}},
+		{6, []string{"a", "b", "c", "d", "a-1", "b-1"}},
+	} {
+		var got []string
+		for _, n := range inventory.Scaled(slices.Clone(given), c.n) {
+			got = append(got, n.Name)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%d of 4 (-want +got):\n%s", c.n, diff)
+		}
+	}
+}
+
+// A share of a card is asked for as a whole one, on the models it may use.
+func TestPodOf(t *testing.T) {
+	p := inventory.PodOf(&trace.Pod{Name: "p", Kind: "k", CPU: 1500, Memory: quantity.GiB, GPUs: 2, Milli: 400, Models: []string{"L4", "T4"}}, "s", 90*time.Second)
+	got := facts.PodOf(p, "s", inventory.GPUResource).Added
+	r := got.Request
+	if got.Kind != "k" || r.CPU != 1500 || r.Memory != quantity.GiB || len(r.Devices) != 1 || r.Devices[0].Count != 2 || r.Devices[0].Milli != quantity.WholeGPU {
+		t.Errorf("the pod reads back as %+v, want 1.5 cores, 1 GiB and 2 whole cards", got)
+	}
+	if len(r.Selector) != 1 || r.Selector[0][0].Key != inventory.ProductLabel || !slices.Equal(r.Selector[0][0].Values, []string{"L4", "T4"}) {
+		t.Errorf("its selector is %+v, want the two models", r.Selector)
+	}
+	if run := p.Annotations[inventory.RunFor]; run != "1m30s" {
+		t.Errorf("it runs for %q, want 1m30s", run)
+	}
+}

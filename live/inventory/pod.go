@@ -1,0 +1,48 @@
+package inventory
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/headrace-dev/headrace/internal/sim/trace"
+
+	"github.com/headrace-dev/headrace/live/kube/facts"
+)
+
+// PodOf returns the pod for one of the workload, to be placed by a scheduler and
+// to run for a time. A share of a GPU becomes a whole
+// card: these nodes give nothing smaller.
+func PodOf(p *trace.Pod, scheduler string, run time.Duration) *corev1.Pod {
+	requests := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(p.CPU), resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(int64(p.Memory), resource.BinarySI),
+	}
+	limits := corev1.ResourceList{}
+	if p.GPUs > 0 {
+		requests[GPUResource] = *resource.NewQuantity(int64(p.GPUs), resource.DecimalSI)
+		limits[GPUResource] = requests[GPUResource]
+	}
+	out := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: p.Name, Labels: map[string]string{QueueLabel: p.Queue, facts.KindLabel: p.Kind},
+			Annotations: map[string]string{RunFor: run.Round(time.Millisecond).String()},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName: scheduler, PriorityClassName: p.Queue, RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{
+				Name: "work", Image: "headrace.invalid/work", Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits},
+			}},
+		},
+	}
+	if len(p.Models) > 0 {
+		out.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: ProductLabel, Operator: corev1.NodeSelectorOpIn, Values: p.Models}},
+			}}},
+		}}
+	}
+	return out
+}

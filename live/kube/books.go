@@ -1,0 +1,344 @@
+package kube
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/engine"
+	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/learn"
+	"github.com/headrace-dev/headrace/internal/world"
+
+	"github.com/headrace-dev/headrace/live/kube/facts"
+)
+
+// books keep the world equal to what the API server told, plus what is in
+// flight. They have one owner, read no clock and call nobody: time comes in with
+// every call, binds go out as values.
+type books struct {
+	world  *world.World
+	policy *engine.Policy
+	memo   engine.Memo
+	log    *slog.Logger
+
+	now    time.Time
+	cycle  uint64
+	pods   map[string]*pod
+	nodes  map[string]*node
+	at     map[string]map[string]*pod // bound pods by the node they name, known or not
+	paused map[string]*pod            // refused, to be tried again later
+	places map[string]bool            // domains the world knows
+	keeps  map[string][]facts.Keep    // of bound pods that keep others away
+
+	demand  learn.Demand
+	beliefs cluster.Beliefs
+	// retry lists nodes where a pod that did not fit may do so now.
+	retry []string
+	// stirred says that something happened since the last cycle after which a pod
+	// may be placed.
+	stirred bool
+}
+
+// footing is how a pod stands in the world.
+type footing uint8
+
+const (
+	outside footing = iota // the world does not know it
+	waiting
+	placing // a bind is in flight; charged
+	charged
+)
+
+// pod is what is known of one.
+type pod struct {
+	seen    facts.Pod
+	footing footing
+	entered world.PodAdded // what the world was told of it
+	node    string         // where it is charged or would be; empty for none
+	running bool           // the world knows that it runs
+	kept    bool           // a bound pod keeps it away
+	first   time.Time
+	tries   int
+	pause   time.Time // not to be tried again before
+	refusal string    // of the last bind
+	why     why       // why it waits, as of cycle asOf
+	asOf    uint64
+	told    why // what was last written to it about why it waits
+	toldAt  time.Time
+}
+
+// node is what is known of one.
+type node struct {
+	seen facts.Node
+	life cluster.Life // as the world has it
+	// over holds pods that are bound here and did not fit any more. While there
+	// are such, the node takes nothing new.
+	over map[string]*pod
+}
+
+// why is the reason of a waiting pod.
+type why struct{ kind, sentence string }
+
+func newBooks(policy *engine.Policy, log *slog.Logger) *books {
+	return &books{
+		world: world.New(), policy: policy, log: log,
+		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
+		paused: make(map[string]*pod), places: make(map[string]bool),
+		keeps: make(map[string][]facts.Keep),
+	}
+}
+
+// tick tells the books what time it is. Time never runs backwards in them.
+func (b *books) tick(now time.Time) {
+	if now.After(b.now) {
+		b.now = now
+	}
+}
+
+func (b *books) instant() moment.Instant { return moment.Instant(b.now.UnixMicro()) }
+
+// must applies an event that the books know to be possible.
+func (b *books) must(e world.Event) {
+	if err := b.world.Apply(b.instant(), e); err != nil {
+		panic(fmt.Sprintf("kube: %T: %v", e, err))
+	}
+}
+
+// podSeen takes in what the API server tells of a pod.
+func (b *books) podSeen(key string, seen facts.Pod) {
+	p := b.pods[key]
+	if p != nil && p.seen.UID != seen.UID {
+		b.podGone(key)
+		p = nil
+	}
+	if p == nil {
+		if seen.Standing == facts.Absent {
+			return
+		}
+		p = &pod{first: b.now, told: why{sentence: seen.Told}}
+		b.pods[key] = p
+	}
+	if p.seen.Node != seen.Node || p.seen.Standing != seen.Standing {
+		b.reindex(key, p, seen)
+	}
+	p.seen = seen
+	b.settle(key, p)
+	b.keep(key, seen.Keeps)
+	if seen.Standing == facts.Absent {
+		delete(b.pods, key)
+	}
+}
+
+// podGone takes in that a pod is deleted.
+func (b *books) podGone(key string) {
+	p := b.pods[key]
+	if p == nil {
+		return
+	}
+	b.reindex(key, p, facts.Pod{})
+	p.seen.Standing = facts.Absent
+	b.settle(key, p)
+	b.keep(key, nil)
+	delete(b.pods, key)
+}
+
+// keep books whom a bound pod keeps away, and looks again at those who wait. They
+// are held back wherever there is room, since the world does not know who may
+// not be beside whom.
+func (b *books) keep(key string, keeps []facts.Keep) {
+	if len(keeps) == len(b.keeps[key]) { // a pod's anti-affinity never changes
+		return
+	}
+	delete(b.keeps, key)
+	if len(keeps) > 0 {
+		b.keeps[key] = keeps
+	}
+	for _, other := range slices.Sorted(maps.Keys(b.pods)) {
+		if p := b.pods[other]; p.seen.Standing == facts.Waiting {
+			b.settle(other, p)
+		}
+	}
+}
+
+// keptOff says whether a bound pod keeps a waiting one away from itself.
+func (b *books) keptOff(p *pod) bool {
+	for _, keeps := range b.keeps { // order: one is enough
+		for i := range keeps {
+			if keeps[i].Off(&p.seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// reindex keeps the index of bound pods by node.
+func (b *books) reindex(key string, p *pod, seen facts.Pod) {
+	if p.seen.Standing == facts.Charged {
+		delete(b.at[p.seen.Node], key)
+		if len(b.at[p.seen.Node]) == 0 {
+			delete(b.at, p.seen.Node)
+		}
+	}
+	if seen.Standing == facts.Charged {
+		if b.at[seen.Node] == nil {
+			b.at[seen.Node] = make(map[string]*pod)
+		}
+		b.at[seen.Node][key] = p
+	}
+}
+
+// settle makes the world agree with what was seen of a pod. What is in flight
+// is ahead of what was seen, and stands.
+func (b *books) settle(key string, p *pod) {
+	switch p.seen.Standing {
+	case facts.Absent, facts.Held:
+		delete(b.paused, key)
+		b.drop(key, p)
+	case facts.Waiting:
+		p.kept = b.keptOff(p)
+		if p.kept && p.footing == waiting {
+			b.drop(key, p)
+		}
+		if p.footing == waiting && !reflect.DeepEqual(p.seen.Added, p.entered) {
+			b.drop(key, p) // it asks for something else now
+		}
+		if p.footing == outside && !p.kept && b.paused[key] == nil {
+			b.enter(key, p)
+			if p.tries == 0 {
+				b.observe(key)
+			}
+		}
+	case facts.Charged:
+		delete(b.paused, key)
+		b.settleBound(key, p)
+	}
+}
+
+// settleBound charges a pod where it is bound.
+func (b *books) settleBound(key string, p *pod) {
+	here := p.node == p.seen.Node
+	switch {
+	case p.footing == placing && here:
+		b.must(world.Bound{Name: key})
+		p.footing = charged
+	case p.footing == charged && here && sameAmounts(&p.entered.Request, &p.seen.Added.Request):
+	case p.footing == outside, p.footing == waiting && sameAmounts(&p.entered.Request, &p.seen.Added.Request):
+		b.charge(key, p)
+	default:
+		b.drop(key, p) // bound elsewhere by somebody else, or resized
+		b.charge(key, p)
+	}
+	if p.footing == charged && p.seen.Running && !p.running {
+		b.must(world.Started{Name: key})
+		p.running = true
+	}
+}
+
+// sameAmounts says whether two requests take the same from a node.
+func sameAmounts(a, c *world.Request) bool {
+	return a.CPU == c.CPU && a.Memory == c.Memory && maps.Equal(a.Extended, c.Extended) &&
+		reflect.DeepEqual(a.Devices, c.Devices)
+}
+
+// enter makes a pod known to the world, where it waits.
+func (b *books) enter(key string, p *pod) {
+	p.entered = p.seen.Added
+	b.must(p.entered)
+	p.footing = waiting
+	b.stirred = true
+}
+
+// drop takes a pod out of the world, wherever it stands there.
+func (b *books) drop(key string, p *pod) {
+	if p.node != "" {
+		if n := b.nodes[p.node]; n != nil {
+			b.leave(key, p, n)
+		}
+	}
+	if p.footing != outside {
+		b.must(world.PodRemoved{Name: key})
+	}
+	p.footing, p.node, p.running = outside, "", false
+}
+
+// leave books that a pod no longer takes room of a node; those that did not fit
+// there are tried again.
+func (b *books) leave(key string, p *pod, n *node) {
+	b.stirred = true
+	delete(n.over, key)
+	if len(n.over) > 0 || p.footing == outside {
+		b.retry = append(b.retry, p.node)
+	}
+}
+
+// charge books a bound pod where it is bound. It is a fact and no question, so a
+// pod that does not fit closes its node for new ones until it does.
+func (b *books) charge(key string, p *pod) {
+	n := b.nodes[p.seen.Node]
+	if n == nil {
+		b.drop(key, p) // bound to a node that is not there
+		return
+	}
+	if p.footing == outside {
+		b.enter(key, p)
+	}
+	b.live(p.seen.Node, n, cluster.LifeReady) // only such a node takes anything
+	p.node = p.seen.Node
+	err := b.accept(key, p.node)
+	if err == nil {
+		b.must(world.Bound{Name: key})
+		p.footing = charged
+		delete(n.over, key)
+	} else {
+		if n.over[key] == nil {
+			b.log.Warn("a bound pod does not fit its node, which takes nothing new until it does", "pod", key, "node", p.node, "because", err)
+		}
+		b.must(world.PodRemoved{Name: key})
+		p.footing = outside
+		n.over[key] = p
+	}
+	b.revive(p.node, n)
+}
+
+// accept charges a waiting pod to a node, with any devices that are idle there.
+func (b *books) accept(key, name string) error {
+	v := b.world.View()
+	id, _ := b.world.Pod(key)
+	host, _ := b.world.Node(name)
+	row, n := v.Pod(id), v.Node(host)
+	place := cluster.Placement{Node: host, Shape: row.Spec.Shape, Identity: cluster.IdentityPresumed}
+	if s := v.Shape(place.Shape); len(s.Devices) > 0 {
+		grants, ok := fit.Grants(v, s, n)
+		if !ok {
+			return fmt.Errorf("it holds %d devices, %d are idle", s.DeviceCount(), n.IdleDevices)
+		}
+		place.Grants = grants
+	}
+	return b.world.Apply(b.instant(), world.Accepted{Decision: decision.Decision{
+		ID: chance.Hash(row.Key, uint64(row.Attempt)) | 1, Action: cluster.ActionBind, Pod: id, Subject: row.Key,
+		Row:   cluster.Ref{ID: int32(id), Generation: row.Generation},
+		Place: place, Host: cluster.Ref{ID: int32(host), Generation: n.Generation}, Deadline: moment.Never,
+	}})
+}
+
+// observe feeds an arrival to what is expected.
+func (b *books) observe(key string) {
+	v := b.world.View()
+	id, _ := b.world.Pod(key)
+	if !b.demand.Observe(v.Pod(id).Spec.Shape) {
+		return
+	}
+	b.beliefs.Demand, b.beliefs.Worth = b.demand.Table(), learn.Worth(v, &b.demand)
+	b.beliefs.Version++
+	beliefs := b.beliefs
+	b.must(world.Learned{Beliefs: &beliefs})
+}

@@ -1,0 +1,165 @@
+package kube
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/engine"
+	"github.com/headrace-dev/headrace/internal/world"
+
+	"github.com/headrace-dev/headrace/live/kube/facts"
+)
+
+const (
+	// pauseFirst is the pause after a first refused bind; it doubles up to pauseMost.
+	pauseFirst = time.Second
+	pauseMost  = 30 * time.Second
+	// tellAfter is how long a pod waits before it is told why, so that one that is
+	// placed at once costs a single write.
+	tellAfter = time.Second
+	// tellAgain is how long a reason stands when only its numbers changed.
+	tellAgain = 30 * time.Second
+	// tellRefused is how many refusals of a bind a pod is told of; fewer pass by
+	// themselves.
+	tellRefused = 3
+	// tellMost bounds how many pods are told at a time; the others come next.
+	tellMost = 50
+)
+
+// Bind is one bind to be carried out.
+type Bind struct {
+	Key, UID, Node string
+	Since          time.Time // when the pod was first seen
+}
+
+// Remark is a reason to be written on a pod.
+type Remark struct {
+	Key, UID, Reason, Message string
+}
+
+// decide runs one cycle and returns the binds to be carried out. They are
+// charged from now on.
+func (b *books) decide(kind decision.CycleKind) []Bind {
+	b.retryOver()
+	b.stirred = false
+	b.cycle++
+	c := decision.Cycle{Number: b.cycle, Now: b.instant(), Kind: kind}
+	snapshot := b.world.Snapshot()
+	plan := engine.Decide(snapshot, c, b.policy, &b.memo)
+
+	var binds []Bind
+	for i := range plan.Decisions {
+		d := &plan.Decisions[i]
+		if d.Action != cluster.ActionBind {
+			b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "pod", snapshot.Pod(d.Pod).Spec.Name)
+			continue
+		}
+		if err := b.world.Apply(b.instant(), world.Accepted{Decision: *d}); err != nil {
+			b.log.Warn("a decision is not accepted", "because", err)
+			continue
+		}
+		key, host := snapshot.Pod(d.Pod).Spec.Name, snapshot.Node(d.Place.Node).Spec.Name
+		p := b.pods[key]
+		p.footing, p.node = placing, host
+		binds = append(binds, Bind{Key: key, UID: p.seen.UID, Node: host, Since: p.first})
+	}
+	b.note(&snapshot.View, plan.Waiting)
+	return binds
+}
+
+// note remembers why pods wait. Pods of one shape share the reason.
+func (b *books) note(v *cluster.View, line []decision.Waiting) {
+	sentences := make(map[*decision.Reason]why)
+	for i := range line {
+		w := &line[i]
+		said, known := sentences[w.Why]
+		if !known {
+			said = why{kind: w.Why.Kind(v), sentence: w.Why.Describe(v)}
+			sentences[w.Why] = said
+		}
+		p := b.pods[v.Pod(w.Pod).Spec.Name]
+		p.why, p.asOf = said, b.cycle
+	}
+}
+
+// Outcome is what became of a bind.
+type Outcome struct {
+	Bind Bind
+	Err  error // nil: carried out
+}
+
+// outcome takes in what became of a bind. One whose pod has moved on since is
+// history.
+func (b *books) outcome(o *Outcome) {
+	p := b.pods[o.Bind.Key]
+	if p == nil || p.seen.UID != o.Bind.UID || p.footing != placing || p.node != o.Bind.Node {
+		return
+	}
+	if o.Err == nil {
+		b.must(world.Bound{Name: o.Bind.Key})
+		p.footing, p.tries = charged, 0
+		return
+	}
+	// The pod leaves the line for a while, so that it does not hold up others.
+	b.must(world.BindRefused{Name: o.Bind.Key})
+	p.footing = waiting
+	b.drop(o.Bind.Key, p)
+	p.pause = b.now.Add(min(pauseFirst<<min(p.tries, 10), pauseMost))
+	p.tries++
+	p.refusal = o.Err.Error()
+	b.paused[o.Bind.Key] = p
+}
+
+// resume puts pods whose pause has ended back in line.
+func (b *books) resume() {
+	for _, key := range slices.Sorted(maps.Keys(b.paused)) {
+		p := b.paused[key]
+		if !b.now.Before(p.pause) {
+			delete(b.paused, key)
+			b.settle(key, p)
+		}
+	}
+}
+
+// remarks returns what is to be written on pods that wait: once they have waited
+// a little, and only when the reason is another one.
+func (b *books) remarks() []Remark {
+	var due []string
+	for key, p := range b.pods { // order: sorted below
+		said, _ := b.said(p)
+		another := said.kind != p.told.kind || b.now.Sub(p.toldAt) >= tellAgain
+		if said.sentence != "" && said.sentence != p.told.sentence && another && b.now.Sub(p.first) >= tellAfter {
+			due = append(due, key)
+		}
+	}
+	slices.Sort(due)
+	var out []Remark
+	for _, key := range due[:min(len(due), tellMost)] {
+		p := b.pods[key]
+		said, reason := b.said(p)
+		p.told, p.toldAt = said, b.now
+		out = append(out, Remark{Key: key, UID: p.seen.UID, Reason: reason, Message: said.sentence})
+	}
+	return out
+}
+
+// said returns why a pod waits and the reason word of its condition; nothing for
+// one that does not wait.
+func (b *books) said(p *pod) (why, string) {
+	switch {
+	case p.seen.Standing == facts.Held && p.seen.Why != "":
+		return why{kind: p.seen.Why, sentence: "asks for " + p.seen.Why + ", which Headrace does not place yet"}, corev1.PodReasonSchedulerError
+	case p.seen.Standing == facts.Waiting && p.kept:
+		return why{kind: "anti-affinity of other pods", sentence: "a bound pod keeps pods like it away, and Headrace does not place such pods yet"}, corev1.PodReasonSchedulerError
+	case p.footing == waiting && p.asOf == b.cycle:
+		return p.why, corev1.PodReasonUnschedulable
+	case p.seen.Standing == facts.Waiting && p.footing == outside && p.tries >= tellRefused:
+		return why{kind: "bind refused", sentence: "the bind was refused: " + p.refusal}, corev1.PodReasonSchedulerError
+	}
+	return why{}, ""
+}

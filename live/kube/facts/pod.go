@@ -1,0 +1,196 @@
+package facts
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/world"
+)
+
+// Standing is what a pod means for the world.
+type Standing uint8
+
+const (
+	// Absent: it holds nothing and wants nothing from us: finished, or waiting for
+	// another scheduler.
+	Absent Standing = iota
+	// Held: it is ours and is not to be placed yet; Why says for what it waits.
+	Held
+	// Waiting: it is ours and wants a place.
+	Waiting
+	// Charged: it is bound, and holds what it asks for until it is gone.
+	Charged
+)
+
+var standingNames = [...]string{"absent", "held", "waiting", "charged"} // const: names of the standings
+
+func (s Standing) String() string { return standingNames[s] }
+
+// KindLabel names what a pod's runs are known by: runs of one kind resemble each
+// other. Without it they are known by their request alone.
+const KindLabel = "headrace.dev/kind"
+
+// Pod is what there is to know about a pod.
+type Pod struct {
+	UID      string
+	Standing Standing
+	Added    world.PodAdded
+	Node     string // where it is bound
+	Running  bool
+	// Gated says that a scheduling gate holds the pod: its owner knows, and nobody
+	// has to be told.
+	Gated bool
+	// Why says, for a held pod, what it asks for that cannot be judged yet.
+	Why string
+	// Told is what the pod's condition says about why it is not scheduled.
+	Told string
+	// Keeps are the pods that a bound pod keeps away from where it is.
+	Keeps []Keep
+
+	namespace string
+	labels    map[string]string
+}
+
+// PodOf reads a pod. Ours are those that name the scheduler. Cards are asked for
+// under the resource name gpu.
+func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
+	out := Pod{UID: string(p.UID), Node: p.Spec.NodeName, Running: p.Status.Phase == corev1.PodRunning, Told: told(p), namespace: p.Namespace, labels: p.Labels}
+	switch {
+	case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
+		return out
+	case out.Node != "":
+		out.Standing, out.Keeps = Charged, keeps(p)
+	case p.Spec.SchedulerName != scheduler || p.DeletionTimestamp != nil:
+		return out
+	case len(p.Spec.SchedulingGates) > 0:
+		out.Standing, out.Gated = Held, true
+		return out
+	default:
+		out.Standing = Waiting
+		if out.Why = unsupported(p); out.Why != "" {
+			out.Standing = Held
+			return out
+		}
+	}
+	out.Added = world.PodAdded{
+		Name: Key(p), UID: out.UID, Kind: p.Labels[KindLabel], Request: request(p, gpu),
+	}
+	if p.Spec.Priority != nil {
+		out.Added.Priority = *p.Spec.Priority
+	}
+	if out.Standing == Waiting {
+		out.Added.Request.Selector = selector(&p.Spec)
+		out.Added.Request.Tolerations = tolerations(p.Spec.Tolerations)
+	}
+	return out
+}
+
+// told returns the message of the condition that says why a pod is not scheduled.
+func told(p *corev1.Pod) string {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// Key is the name of a pod in the world.
+func Key(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }
+
+// request returns the effective request of a pod as Kubernetes counts it: init
+// containers, sidecars, overhead, pod-level resources, and what a resize in
+// place has reached.
+func request(p *corev1.Pod, gpu corev1.ResourceName) world.Request {
+	var out world.Request
+	list := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{
+		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	})
+	for name, amount := range list { // order: each entry has a place of its own
+		switch name {
+		case corev1.ResourceCPU:
+			out.CPU = quantity.MilliCPU(max(amount.MilliValue(), 0))
+		case corev1.ResourceMemory:
+			out.Memory = quantity.Bytes(max(amount.Value(), 0))
+		case corev1.ResourcePods:
+		case gpu:
+			out.Devices = cards(amount.Value())
+		default:
+			out.Extended = counted(out.Extended, name, amount.Value())
+		}
+	}
+	return out
+}
+
+// cards asks for n whole cards. The world takes requests for up to maxDevices; a
+// larger one is cut into several, which no node can hold.
+func cards(n int64) []world.DeviceRequest {
+	var out []world.DeviceRequest
+	for ; n > 0 && len(out) <= 1; n -= maxDevices {
+		out = append(out, world.DeviceRequest{Count: int32(min(n, maxDevices)), Milli: quantity.WholeGPU})
+	}
+	return out
+}
+
+// unsupported names the first thing a pod asks for that the placement does not
+// look at yet; empty when there is none.
+func unsupported(p *corev1.Pod) string {
+	s := &p.Spec
+	for i := range s.Volumes {
+		if v := &s.Volumes[i]; !local(&v.VolumeSource) {
+			return "volume " + v.Name + " of a kind that ties the pod to some nodes"
+		}
+	}
+	if a := s.Affinity; a != nil {
+		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			return "affinity to other pods"
+		}
+		if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			return "anti-affinity to other pods"
+		}
+		if byField(a.NodeAffinity) {
+			return "node affinity by a field"
+		}
+	}
+	for i := range s.TopologySpreadConstraints {
+		if s.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
+			return "topology spread"
+		}
+	}
+	if len(s.ResourceClaims) > 0 {
+		return "resource claims"
+	}
+	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range containers {
+			for _, port := range containers[i].Ports {
+				if port.HostPort > 0 {
+					return "ports of the host"
+				}
+			}
+		}
+	}
+	if s.SchedulingGroup != nil {
+		return "a pod group"
+	}
+	return ""
+}
+
+// local says whether a volume can be had on every node.
+func local(v *corev1.VolumeSource) bool {
+	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil ||
+		v.HostPath != nil || v.NFS != nil || v.Image != nil
+}
+
+func byField(a *corev1.NodeAffinity) bool {
+	if a == nil || a.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	terms := a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	for i := range terms {
+		if len(terms[i].MatchFields) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,108 @@
+package facts
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/world"
+)
+
+// selector returns the node selector and the required node affinity as one list
+// of alternatives. An empty list means any node.
+func selector(s *corev1.PodSpec) [][]world.Requirement {
+	var every []world.Requirement
+	for _, key := range slices.Sorted(maps.Keys(s.NodeSelector)) {
+		every = append(every, world.Requirement{Key: key, Op: cluster.OpIn, Values: []string{s.NodeSelector[key]}})
+	}
+	if s.Affinity == nil || s.Affinity.NodeAffinity == nil || s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		if every == nil {
+			return nil
+		}
+		return [][]world.Requirement{every}
+	}
+	var out [][]world.Requirement
+	terms := s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	for i := range terms {
+		// A term without conditions matches no node, unlike an empty selector.
+		if len(terms[i].MatchExpressions) == 0 {
+			continue
+		}
+		all := slices.Clone(every)
+		for _, e := range terms[i].MatchExpressions {
+			all = append(all, requirement(&e))
+		}
+		out = append(out, all)
+	}
+	if out == nil {
+		out = [][]world.Requirement{{nowhere()}}
+	}
+	return out
+}
+
+// nowhere is a requirement that no node meets.
+func nowhere() world.Requirement { return world.Requirement{Op: cluster.OpIn} }
+
+func requirement(e *corev1.NodeSelectorRequirement) world.Requirement {
+	r := world.Requirement{Key: e.Key, Values: e.Values}
+	switch e.Operator {
+	case corev1.NodeSelectorOpIn:
+		r.Op = cluster.OpIn
+	case corev1.NodeSelectorOpNotIn:
+		r.Op = cluster.OpNotIn
+	case corev1.NodeSelectorOpExists:
+		r.Op = cluster.OpExists
+	case corev1.NodeSelectorOpDoesNotExist:
+		r.Op = cluster.OpAbsent
+	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
+		r.Op = cluster.OpGreater
+		if e.Operator == corev1.NodeSelectorOpLt {
+			r.Op = cluster.OpLess
+		}
+		if len(e.Values) != 1 {
+			return nowhere()
+		}
+		n, err := strconv.ParseInt(e.Values[0], 10, 64)
+		if err != nil {
+			return nowhere()
+		}
+		r.Number, r.Values = n, nil
+	default:
+		return nowhere()
+	}
+	return r
+}
+
+// tolerations leaves out those that compare by an operator it does not know:
+// such a pod is kept off the node, which is the safe side.
+func tolerations(list []corev1.Toleration) []world.Toleration {
+	var out []world.Toleration
+	for i := range list {
+		t := &list[i]
+		r := world.Toleration{Key: t.Key, Value: t.Value}
+		switch t.Operator {
+		case corev1.TolerationOpExists:
+			r.AnyValue, r.Value = true, ""
+		case corev1.TolerationOpEqual, "":
+			if t.Key == "" {
+				continue // an empty key tolerates all only with Exists
+			}
+		default:
+			continue
+		}
+		effect, known := effectOf(t.Effect)
+		switch {
+		case t.Effect == "":
+			r.AnyEffect = true
+		case !known:
+			continue
+		default:
+			r.Effect = effect
+		}
+		out = append(out, r)
+	}
+	return out
+}

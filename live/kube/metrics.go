@@ -1,0 +1,100 @@
+package kube
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/headrace-dev/headrace/internal/core/decision"
+)
+
+// Metrics are what a scheduler tells Prometheus. A nil one tells nobody.
+type Metrics struct {
+	pending    *prometheus.GaugeVec
+	reasons    *prometheus.GaugeVec
+	gpus       *prometheus.GaugeVec
+	nodes      *prometheus.GaugeVec
+	attempts   *prometheus.CounterVec
+	cycles     *prometheus.HistogramVec
+	binds      prometheus.Histogram
+	sli        prometheus.Histogram
+	imbalances prometheus.Counter
+}
+
+// The buckets of the histograms: cycles from 100 µs to 3 s, binds from 1 ms to
+// 16 s, pods from 10 ms to 90 minutes.
+var (
+	cycleBuckets = prometheus.ExponentialBuckets(0.0001, 2, 16)
+	bindBuckets  = prometheus.ExponentialBuckets(0.001, 2, 15)
+	podBuckets   = prometheus.ExponentialBuckets(0.01, 2, 20)
+)
+
+// NewMetrics registers the metrics.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	gauges := func(name, help, label string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "headrace", Name: name, Help: help}, []string{label})
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{Namespace: "headrace", Name: name, Help: help, Buckets: buckets}
+	}
+	m := &Metrics{
+		pending:    gauges("pending_pods", "Pods that wait, by where they stand.", "queue"),
+		reasons:    gauges("pending_pods_by_reason", "Pods that wait, by what binds them.", "reason"),
+		gpus:       gauges("gpus", "GPUs of all nodes, held or idle.", "state"),
+		nodes:      gauges("nodes", "Nodes, by whether they take work.", "state"),
+		attempts:   prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "headrace", Name: "schedule_attempts_total", Help: "Binds tried, by result."}, []string{"result"}),
+		cycles:     prometheus.NewHistogramVec(histogram("scheduling_cycle_duration_seconds", "Time to decide, by kind of cycle.", cycleBuckets), []string{"kind"}),
+		binds:      prometheus.NewHistogram(histogram("binding_duration_seconds", "Time of a bind at the API server.", bindBuckets)),
+		sli:        prometheus.NewHistogram(histogram("pod_scheduling_sli_duration_seconds", "Time from when a pod was first seen until it was bound.", podBuckets)),
+		imbalances: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "book_imbalances_total", Help: "Self-audits that found a difference."}),
+	}
+	r.MustRegister(m.pending, m.reasons, m.gpus, m.nodes, m.attempts, m.cycles, m.binds, m.sli, m.imbalances)
+	return m
+}
+
+func (m *Metrics) cycle(kind decision.CycleKind, took time.Duration) {
+	if m == nil {
+		return
+	}
+	name := "arrival"
+	if kind == decision.CycleReview {
+		name = "review"
+	}
+	m.cycles.WithLabelValues(name).Observe(took.Seconds())
+}
+
+func (m *Metrics) bind(took, waited time.Duration, err error) {
+	if m == nil {
+		return
+	}
+	m.binds.Observe(took.Seconds())
+	if err != nil {
+		m.attempts.WithLabelValues("refused").Inc()
+		return
+	}
+	m.attempts.WithLabelValues("scheduled").Inc()
+	m.sli.Observe(waited.Seconds())
+}
+
+func (m *Metrics) unbalanced() {
+	if m != nil {
+		m.imbalances.Inc()
+	}
+}
+
+func (m *Metrics) figures(f *Figures) {
+	if m == nil {
+		return
+	}
+	for queue, n := range map[string]int{"active": f.Waiting, "backoff": f.Paused, "gated": f.Held, "binding": f.Placing} { // order: each has a gauge of its own
+		m.pending.WithLabelValues(queue).Set(float64(n))
+	}
+	m.gpus.WithLabelValues("held").Set(float64(f.GPUsHeld))
+	m.gpus.WithLabelValues("idle").Set(float64(f.GPUs - f.GPUsHeld))
+	m.nodes.WithLabelValues("ready").Set(float64(f.NodesReady))
+	m.nodes.WithLabelValues("unready").Set(float64(f.Nodes - f.NodesReady))
+	m.reasons.Reset()
+	for _, r := range f.Reasons {
+		m.reasons.WithLabelValues(r.Kind).Set(float64(r.Count))
+	}
+}

@@ -1,0 +1,247 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/engine"
+
+	"github.com/headrace-dev/headrace/live/kube/facts"
+)
+
+const (
+	// batchWindow is how long arrivals are collected before a cycle.
+	batchWindow = 10 * time.Millisecond
+	// review is the rhythm in which everything is looked at again.
+	review = 10 * time.Second
+	// beat is how often reasons are written and figures are taken.
+	beat = time.Second
+	// bindWorkers carry out binds: kube-apiserver gains nothing from more.
+	bindWorkers = 32
+	// remarkWorkers write reasons, which are not urgent.
+	remarkWorkers = 4
+	// inboxLength lets informers run ahead a little of the one who reads.
+	inboxLength = 1024
+)
+
+// Config says what to schedule, and how.
+type Config struct {
+	Client kubernetes.Interface
+	// Name is the schedulerName of the pods to take. Empty: DefaultName.
+	Name string
+	// Policy decides. Nil: our own.
+	Policy *engine.Policy
+	// GPU is the resource under which nodes offer cards. Empty: DefaultGPU.
+	GPU corev1.ResourceName
+	Log *slog.Logger
+	// Metrics are told what happens. Nil: nobody is.
+	Metrics *Metrics
+}
+
+// The defaults of a Config.
+const (
+	DefaultName                     = "headrace"
+	DefaultGPU  corev1.ResourceName = "nvidia.com/gpu"
+)
+
+// Scheduler watches a cluster and binds its pods.
+type Scheduler struct {
+	config   Config
+	inbox    chan message
+	binds    chan Bind
+	remarks  chan Remark
+	outcomes chan Outcome
+
+	figures atomic.Pointer[Figures]
+	synced  atomic.Bool
+	beaten  atomic.Int64 // when the owner was last seen alive, in Unix nanoseconds
+}
+
+// New returns a scheduler that does nothing until it is run.
+func New(c Config) *Scheduler {
+	if c.Name == "" {
+		c.Name = DefaultName
+	}
+	if c.GPU == "" {
+		c.GPU = DefaultGPU
+	}
+	if c.Policy == nil {
+		c.Policy = engine.Headrace()
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Scheduler{
+		config: c, inbox: make(chan message, inboxLength), binds: make(chan Bind), remarks: make(chan Remark),
+		outcomes: make(chan Outcome),
+	}
+	s.figures.Store(&Figures{})
+	return s
+}
+
+// Figures returns what there is to see, at most about a second old.
+func (s *Scheduler) Figures() Figures { return *s.figures.Load() }
+
+// Ready says whether the world has been rebuilt from the API server.
+func (s *Scheduler) Ready() bool { return s.synced.Load() }
+
+// Alive says whether the owner of the world has been seen within a span.
+func (s *Scheduler) Alive(within time.Duration) bool {
+	return time.Since(time.Unix(0, s.beaten.Load())) < within
+}
+
+// Run schedules until the context ends. A Scheduler runs once.
+func (s *Scheduler) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer cancel()
+	for range bindWorkers {
+		workers.Go(func() { s.bindAll(ctx) }) // ends with ctx
+	}
+	for range remarkWorkers {
+		workers.Go(func() { s.remarkAll(ctx) }) // ends with ctx
+	}
+	watched := make(chan error, 1)
+	workers.Go(func() { watched <- s.watch(ctx) }) // ends with ctx
+	o := owner{Scheduler: s, books: newBooks(s.config.Policy, s.config.Log)}
+	return o.run(ctx, watched)
+}
+
+// message is what an informer tells the owner: one of its fields is set.
+type message struct {
+	node     *facts.Node
+	nodeGone string
+	pod      *facts.Pod
+	podKey   string // of pod, or of a pod that is gone when pod is nil
+	synced   bool
+}
+
+// owner is the one goroutine that owns the world.
+type owner struct {
+	*Scheduler
+	books *books
+	// due are binds and remarks that no worker has taken yet.
+	dueBinds   []Bind
+	dueRemarks []Remark
+	decisions  uint64
+	refused    uint64
+	lastReview time.Time
+}
+
+// run reads what comes in and thinks when it is time to.
+func (o *owner) run(ctx context.Context, watched <-chan error) error {
+	beats := time.NewTicker(beat)
+	defer beats.Stop()
+	var window <-chan time.Time // runs while arrivals are collected
+	for {
+		var binds chan<- Bind
+		var nextBind Bind
+		if len(o.dueBinds) > 0 {
+			binds, nextBind = o.binds, o.dueBinds[0]
+		}
+		var remarks chan<- Remark
+		var nextRemark Remark
+		if len(o.dueRemarks) > 0 {
+			remarks, nextRemark = o.remarks, o.dueRemarks[0]
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-watched:
+			if err != nil {
+				return fmt.Errorf("watch the cluster: %w", err)
+			}
+			watched = nil
+		case binds <- nextBind:
+			o.dueBinds = o.dueBinds[1:]
+		case remarks <- nextRemark:
+			o.dueRemarks = o.dueRemarks[1:]
+		case m := <-o.inbox:
+			o.hear(&m)
+		case out := <-o.outcomes:
+			o.learn(&out)
+		case <-window:
+			window = nil
+			o.think(decision.CycleArrival)
+		case <-beats.C:
+			o.beat()
+		}
+		if window == nil && o.books.stirred && o.synced.Load() {
+			window = time.After(batchWindow)
+		}
+	}
+}
+
+// hear takes in what an informer told.
+func (o *owner) hear(m *message) {
+	o.books.tick(time.Now())
+	switch {
+	case m.node != nil:
+		o.books.nodeSeen(*m.node)
+	case m.nodeGone != "":
+		o.books.nodeGone(m.nodeGone)
+	case m.pod != nil:
+		o.books.podSeen(m.podKey, *m.pod)
+	case m.podKey != "":
+		o.books.podGone(m.podKey)
+	case m.synced:
+		f := o.books.figures()
+		o.config.Log.Info("the world is rebuilt", "nodes", f.Nodes, "pods", len(o.books.pods), "bound", f.Bound, "waiting", f.Waiting)
+		o.synced.Store(true)
+	}
+}
+
+// learn takes in what became of a bind.
+func (o *owner) learn(out *Outcome) {
+	o.books.tick(time.Now())
+	o.books.outcome(out)
+	if out.Err != nil {
+		o.refused++
+		o.config.Log.Warn("a bind was refused", "pod", out.Bind.Key, "node", out.Bind.Node, "because", out.Err)
+	}
+}
+
+// think runs one cycle.
+func (o *owner) think(kind decision.CycleKind) {
+	started := time.Now()
+	o.books.tick(started)
+	binds := o.books.decide(kind)
+	o.decisions += uint64(len(binds))
+	o.dueBinds = append(o.dueBinds, binds...)
+	o.config.Metrics.cycle(kind, time.Since(started))
+}
+
+// beat does what is done once a second.
+func (o *owner) beat() {
+	now := time.Now()
+	o.beaten.Store(now.UnixNano())
+	if !o.synced.Load() {
+		return
+	}
+	o.books.tick(now)
+	o.books.resume()
+	if now.Sub(o.lastReview) >= review {
+		o.lastReview = now
+		o.think(decision.CycleReview)
+		if err := o.books.audit(); err != nil {
+			o.config.Log.Error("the books do not balance", "because", err)
+			o.config.Metrics.unbalanced()
+		}
+	}
+	if len(o.dueRemarks) == 0 {
+		o.dueRemarks = o.books.remarks()
+	}
+	f := o.books.figures()
+	f.Decisions, f.Refused = o.decisions, o.refused
+	o.figures.Store(&f)
+	o.config.Metrics.figures(&f)
+}

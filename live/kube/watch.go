@@ -1,0 +1,118 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	informers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/headrace-dev/headrace/live/kube/facts"
+)
+
+// watch tells the owner of nodes and pods until the context ends. Finished pods
+// are not watched: to a watcher they are deleted.
+func (s *Scheduler) watch(ctx context.Context) error {
+	unfinished := fields.AndSelectors(
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
+	nodes := informers.NewFilteredNodeInformer(s.config.Client, 0, cache.Indexers{}, nil)
+	pods := informers.NewFilteredPodInformer(s.config.Client, metav1.NamespaceAll, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
+		o.FieldSelector = unfinished.String()
+	})
+	var told []cache.InformerSynced
+	for _, w := range []struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{{nodes, s.nodeHandler(ctx)}, {pods, s.podHandler(ctx)}} {
+		if err := w.informer.SetTransform(slim); err != nil {
+			return fmt.Errorf("prepare an informer: %w", err)
+		}
+		if err := w.informer.SetWatchErrorHandlerWithContext(s.watchFailed); err != nil {
+			return fmt.Errorf("prepare an informer: %w", err)
+		}
+		registration, err := w.informer.AddEventHandler(w.handler)
+		if err != nil {
+			return fmt.Errorf("prepare an informer: %w", err)
+		}
+		told = append(told, registration.HasSynced)
+		go w.informer.RunWithContext(ctx) // ends with ctx
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), told...) {
+		return nil
+	}
+	s.send(ctx, message{synced: true})
+	return nil
+}
+
+// watchFailed says which permission is missing, where that is why. The informer
+// tries again by itself.
+func (s *Scheduler) watchFailed(ctx context.Context, _ *cache.Reflector, err error) {
+	if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+		s.config.Log.Warn("watching the cluster was interrupted", "because", err)
+	}
+}
+
+// slim drops what nobody here reads.
+func slim(object any) (any, error) {
+	if o, err := meta.Accessor(object); err == nil {
+		o.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+func (s *Scheduler) send(ctx context.Context, m message) {
+	select {
+	case s.inbox <- m:
+	case <-ctx.Done():
+	}
+}
+
+func (s *Scheduler) nodeHandler(ctx context.Context) cache.ResourceEventHandler {
+	seen := func(object any) {
+		if n, ok := object.(*corev1.Node); ok {
+			f := facts.NodeOf(n, s.config.GPU)
+			s.send(ctx, message{node: &f})
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    seen,
+		UpdateFunc: func(_, object any) { seen(object) },
+		DeleteFunc: func(object any) {
+			if n, ok := last(object).(*corev1.Node); ok {
+				s.send(ctx, message{nodeGone: n.Name})
+			}
+		},
+	}
+}
+
+func (s *Scheduler) podHandler(ctx context.Context) cache.ResourceEventHandler {
+	seen := func(object any) {
+		if p, ok := object.(*corev1.Pod); ok {
+			f := facts.PodOf(p, s.config.Name, s.config.GPU)
+			s.send(ctx, message{pod: &f, podKey: facts.Key(p)})
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    seen,
+		UpdateFunc: func(_, object any) { seen(object) },
+		DeleteFunc: func(object any) {
+			if p, ok := last(object).(*corev1.Pod); ok {
+				s.send(ctx, message{podKey: facts.Key(p)})
+			}
+		},
+	}
+}
+
+// last unwraps the last known state of an object whose deletion was missed.
+func last(object any) any {
+	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		return gone.Obj
+	}
+	return object
+}
