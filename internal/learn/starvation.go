@@ -73,67 +73,81 @@ func (m *mason) fillers(step int64, rows int) []filler {
 	return out // by cores
 }
 
-// starving is one table in the making.
+// starving is one table in the making, row by row: a row of CPU rests on rows of
+// less CPU only.
 type starving struct {
 	fillers       []filler
 	rows, columns int
 	perStep       float64 // what a stranded step of CPU costs, in milli-GPU
 	regret        *[8192]float64
 	unused        []float64
-	after         []float64 // by filler
+	least         []float64 // of a row: the least that any filler with GPU leaves unused
+	sum, rate     []float64
 }
 
 func (t *starving) fill() [][]int64 {
-	t.unused, t.after = make([]float64, t.rows*t.columns), make([]float64, len(t.fillers))
+	t.unused = make([]float64, t.rows*t.columns)
+	t.least, t.sum, t.rate = make([]float64, t.columns), make([]float64, t.columns), make([]float64, t.columns)
 	table := make([][]int64, t.rows)
 	for c := range t.rows {
+		t.row(c)
 		table[c] = make([]int64, t.columns)
-		for g := range t.columns {
-			t.unused[c*t.columns+g] = t.cell(c, g)
-			table[c][g] = round(t.unused[c*t.columns+g] * 1000)
+		for g, unused := range t.unused[c*t.columns : (c+1)*t.columns] {
+			table[c][g] = round(unused * 1000)
 		}
 	}
 	return table
 }
 
-// cell is the mean over what may come next, and over giving up now.
-func (t *starving) cell(c, g int) float64 {
-	least, count := math.Inf(1), 0
-	for i := range t.fillers {
-		f := &t.fillers[i]
-		if f.cores > c {
-			break
-		}
-		// What is left unused after this filler.
-		unused := t.unused[(c-f.cores)*t.columns+max(0, g-f.tenths)]
-		t.after[i] = unused
-		if f.tenths > 0 && unused < least {
-			least = unused
-		}
-		count = i + 1
+// row is, for each amount of GPU, the mean over what may come next, and over
+// giving up now.
+func (t *starving) row(c int) {
+	for g := range t.least {
+		t.least[g], t.sum[g], t.rate[g] = math.Inf(1), 0, 0
 	}
-	sum, rate, fitting := 0.0, 0.0, 0.0
-	for i, unused := range t.after[:count] {
-		f := &t.fillers[i]
-		weight := f.weight
-		if f.tenths > 0 {
-			if g == 0 {
-				continue
+	fitting := 0.0
+	for i := range t.fillers {
+		if f := &t.fillers[i]; f.cores <= c && f.tenths > 0 {
+			fitting += f.weight
+			after := t.after(c, f)
+			for g := range t.least {
+				t.least[g] = min(t.least[g], after[max(0, g-f.tenths)])
 			}
-			fitting += weight
 		}
-		if regret := unused - least; regret > 0 {
+	}
+	for i := range t.fillers {
+		if f := &t.fillers[i]; f.cores <= c {
+			t.add(f, t.after(c, f))
+		}
+	}
+	for g := range t.sum {
+		end := float64(g)*100 + float64(t.perStep*float64(c))
+		impatience := nodeGivesUp
+		if g > 0 {
+			impatience = float64(nodeGivesUp * max(0, 1-fitting))
+		}
+		sum, rate := t.sum[g]+float64(impatience*end), t.rate[g]+impatience
+		if rate > 0 {
+			end = sum / rate
+		}
+		t.unused[c*t.columns+g] = end
+	}
+}
+
+// after is the row that a filler leaves.
+func (t *starving) after(c int, f *filler) []float64 {
+	return t.unused[(c-f.cores)*t.columns : (c-f.cores+1)*t.columns]
+}
+
+// add weighs one filler in, for every amount of GPU that it can come to.
+func (t *starving) add(f *filler, after []float64) {
+	first := min(f.tenths, 1) // a filler with GPU does not come where there is none
+	for g := first; g < t.columns; g++ {
+		unused, weight := after[max(0, g-f.tenths)], f.weight
+		if regret := unused - t.least[g]; regret > 0 {
 			weight *= t.regret[min(len(t.regret)-1, int(regret))]
 		}
-		sum += float64(weight * unused)
-		rate += weight
+		t.sum[g] += float64(weight * unused)
+		t.rate[g] += weight
 	}
-	end := float64(g)*100 + float64(t.perStep*float64(c))
-	impatience := float64(nodeGivesUp * max(0, 1-fitting))
-	sum += float64(impatience * end)
-	rate += impatience
-	if rate == 0 {
-		return end
-	}
-	return sum / rate
 }
