@@ -21,12 +21,12 @@ func TestDeletedPods(t *testing.T) {
 	r.create(podOf("first", 1))
 	r.bound("first")
 	r.create(podOf("second", 1))
-	r.waits("second", "needs 1 idle devices")
+	r.waits("second", "needs 1 idle device")
 	r.ok(client.CoreV1().Pods(r.namespace).Delete(t.Context(), "second", metav1.DeleteOptions{}))
 	// No kubelet says that it has stopped, so it goes on terminating.
 	r.ok(client.CoreV1().Pods(r.namespace).Delete(t.Context(), "first", metav1.DeleteOptions{}))
 	r.create(podOf("third", 1))
-	r.waits("third", "needs 1 idle devices")
+	r.waits("third", "needs 1 idle device")
 	if p := r.pod("first"); p.DeletionTimestamp == nil {
 		t.Errorf("the first pod is not being deleted")
 	}
@@ -50,7 +50,7 @@ func TestNodeRemoved(t *testing.T) {
 	r.ok(client.CoreV1().Nodes().Delete(t.Context(), "goes", metav1.DeleteOptions{}))
 	r.counts(s, 2)
 	r.create(podOf("late", 1))
-	r.waits("late", "needs 1 idle devices on one node, the most idle is 0 (1 of 1 nodes)")
+	r.waits("late", "needs 1 idle device on one node, the most idle is 0 (1 of 1 nodes)")
 	r.node("comes", 2)
 	if got := r.bound("late"); got != "comes" {
 		t.Errorf("the late pod is bound to %s, want comes", got)

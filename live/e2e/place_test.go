@@ -54,7 +54,7 @@ func TestThousandPods(t *testing.T) {
 	}
 	r.counts(s, 800)
 	r.create(podOf("late", 1))
-	r.waits("late", "needs 1 idle devices on one node, the most idle is 0")
+	r.waits("late", "needs 1 idle device on one node, the most idle is 0")
 	r.ok(client.CoreV1().Pods(r.namespace).Delete(t.Context(), "single-7", *metav1.NewDeleteOptions(0)))
 	r.bound("late")
 	r.inBounds()

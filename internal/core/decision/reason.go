@@ -116,9 +116,9 @@ func (r Reason) constraint(v *cluster.View) string {
 	case DeviceKind:
 		return "no device can be divided as asked"
 	case DeviceCount:
-		return fmt.Sprintf("needs %d devices on one node, the largest node has %d", r.Need, r.Have)
+		return fmt.Sprintf("needs %s on one node, the largest node has %d", devices(r.Need, ""), r.Have)
 	case DeviceLink:
-		return fmt.Sprintf("needs %d linked devices, the largest island or NUMA node has %d", r.Need, r.Have)
+		return fmt.Sprintf("needs %s, the largest island or NUMA node has %d", devices(r.Need, "linked "), r.Have)
 	case NodeCapacity:
 		return fmt.Sprintf("needs %s, the largest node has %s", amount(v, r.Dim, r.Need), amount(v, r.Dim, r.Have))
 	case NodeLife:
@@ -132,15 +132,23 @@ func (r Reason) constraint(v *cluster.View) string {
 	case DeviceProfileRoom:
 		return "no device has room left for the partition"
 	case DeviceIdle:
-		return fmt.Sprintf("needs %d idle devices on one node, the most idle is %d", r.Need, r.Have)
+		return fmt.Sprintf("needs %s on one node, the most idle is %d", devices(r.Need, "idle "), r.Have)
 	case QueueLimit:
 		return fmt.Sprintf("queue %s would use %d milli-GPU, its limit is %d", v.Queues.At(int32(r.Queue)).Name, r.Need, r.Have)
 	case PolicyWaits:
 		return "there is room; the policy lets it wait"
 	case DeviceLinkRoom:
-		return fmt.Sprintf("needs %d idle linked devices, the most idle is %d", r.Need, r.Have)
+		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
 	return fmt.Sprintf("gave up after %d of %d hypotheses", r.Have, r.Need)
+}
+
+// devices is "1 idle device", "2 idle devices".
+func devices(n int64, kind string) string {
+	if n == 1 {
+		return "1 " + kind + "device"
+	}
+	return fmt.Sprintf("%d %sdevices", n, kind)
 }
 
 // amount is a number with its unit or what it counts: "17 CPU", "2 GiB of memory",
