@@ -36,9 +36,11 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{T: t, namespace: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))}
-	_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}, metav1.CreateOptions{})
+	r := &rig{T: t}
+	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) + "-"
+	space, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name}}, metav1.CreateOptions{})
 	r.ok(err)
+	r.namespace = space.Name
 	r.eventually("the namespace has a service account", func() string {
 		_, err := client.CoreV1().ServiceAccounts(r.namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		return text(err)
