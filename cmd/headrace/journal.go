@@ -110,6 +110,15 @@ func (r *recording) drop() {
 	os.Remove(r.file.Name())
 }
 
+// writeWhole writes a file whole, or not at all.
+func writeWhole(path string, write func(io.Writer) error) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".headrace-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return keepFile(file, path, write(file))
+}
+
 // keepFile closes a temporary file and gives it its name; after an error it is
 // removed instead.
 func keepFile(file *os.File, path string, err error) error {

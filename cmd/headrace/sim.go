@@ -3,8 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -164,7 +163,7 @@ func (f *simFlags) check() error {
 	}
 	names := policyNames()
 	for _, p := range f.policies {
-		if !contains(names, p) {
+		if !slices.Contains(names, p) {
 			return usagef("--policy %s: no such policy%s", p, suggestion(p, names))
 		}
 	}
@@ -174,15 +173,6 @@ func (f *simFlags) check() error {
 		f.report = defaultReport
 	}
 	return nil
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // plan turns the flags into runs: per seed one workload, under each policy.
@@ -298,9 +288,5 @@ func (f *simFlags) writeReport(results []meter.Result) error {
 	if f.report == "" {
 		return nil
 	}
-	file, err := os.CreateTemp(filepath.Dir(f.report), ".report-*")
-	if err != nil {
-		return fmt.Errorf("write report %s: %w", f.report, err)
-	}
-	return keepFile(file, f.report, web.Report(file, "Headrace: "+f.workloadName(), results))
+	return writeWhole(f.report, func(file io.Writer) error { return web.Report(file, "Headrace: "+f.workloadName(), results) })
 }

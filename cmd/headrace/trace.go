@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -72,11 +69,7 @@ func writeTrace(c *cobra.Command, s *source, seed int64, out string) error {
 	if out == "-" {
 		return trace.Write(c.OutOrStdout(), w)
 	}
-	file, err := os.CreateTemp(filepath.Dir(out), ".trace-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", out, err)
-	}
-	return keepFile(file, out, trace.Write(file, w))
+	return writeWhole(out, func(file io.Writer) error { return trace.Write(file, w) })
 }
 
 func traceStatCommand() *cobra.Command {

@@ -137,7 +137,7 @@ const maxCompared = 64
 func Closest(name string, list []string) string {
 	best, least := "", -1
 	for _, candidate := range list {
-		if d := edits(fold(name), fold(candidate)); least < 0 || d < least {
+		if d := Edits(fold(name), fold(candidate)); least < 0 || d < least {
 			best, least = candidate, d
 		}
 	}
@@ -151,8 +151,9 @@ func fold(s string) string {
 	return strings.ToLower(s)
 }
 
-// edits is the Levenshtein distance in bytes.
-func edits(a, b string) int {
+// Edits is how many single-byte insertions, deletions and replacements make b of a
+// (Levenshtein's distance).
+func Edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

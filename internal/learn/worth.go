@@ -227,9 +227,7 @@ func (m *mason) hosts(n *cluster.Node) (set uint64) {
 	}
 	model := m.view.DeviceOf(n, 0).Spec.Model
 	for i := range m.out.Slots {
-		s := &m.out.Slots[i]
-		if n.IdleDevices >= s.Devices && n.Free.At(cluster.DimCPU) >= int64(s.CPU) && n.Free.At(cluster.DimMemory) >= int64(s.Memory) &&
-			(len(s.Models) == 0 || slices.Contains(s.Models, model)) {
+		if m.out.Slots[i].FitsIn(n.IdleDevices, n.Free.At(cluster.DimCPU), n.Free.At(cluster.DimMemory), model) {
 			set |= 1 << i
 		}
 	}

@@ -52,7 +52,6 @@ type clock struct {
 	seen    uint64
 	idle    bool
 	pending int                // pods that have not ended
-	repairs int                // nodes and devices that will come back
 	waits   []decision.Waiting // as of the last cycle
 }
 
@@ -247,7 +246,6 @@ func (c *clock) breakNode(index int32) error {
 		return err
 	}
 	c.actor.emptied(index)
-	c.repairs++
 	c.agenda.add(c.now.Add(max(c.exponential(c.Failures.NodeRepair), moment.Second)), mends, index, 0)
 	c.planCycle()
 	return nil
@@ -255,7 +253,6 @@ func (c *clock) breakNode(index int32) error {
 
 func (c *clock) mendNode(index int32) error {
 	node := &c.Workload.Nodes[index]
-	c.repairs--
 	if err := c.apply(c.now, nodeAdded(node, domainName(node), c.whole)); err != nil {
 		return err
 	}
@@ -291,7 +288,6 @@ func (c *clock) sicken(device int32) error {
 			}
 		}
 	}
-	c.repairs++
 	c.agenda.add(c.now.Add(max(c.exponential(c.Failures.GPURepair), moment.Second)), heals, device, 0)
 	c.planCycle()
 	return nil
@@ -299,7 +295,6 @@ func (c *clock) sicken(device int32) error {
 
 func (c *clock) heal(device int32) error {
 	d := &c.actor.devices[device]
-	c.repairs--
 	c.planFailure(c.Failures.GPUEvery, sickens, device)
 	node := c.Workload.Nodes[d.node].Name
 	if _, up := c.world.Node(node); !up {

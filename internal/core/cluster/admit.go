@@ -68,7 +68,7 @@ func (l *Ledger) covers(s *Shape, grants []Grant) bool {
 // serves says whether a grant is one part of what a request asks for.
 func (l *Ledger) serves(r *DeviceRequest, g *Grant) bool {
 	d := l.Device(g.Device).Spec
-	if len(r.Models) > 0 && !slices.Contains(r.Models, d.Model) || d.Memory > 0 && d.Memory < max(r.MinMemory, r.Memory) {
+	if !r.Allows(d) {
 		return false
 	}
 	if r.Profile != 0 {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
@@ -72,6 +73,12 @@ type Slot struct {
 	// Expected is how many such requests or larger ones came, in thousandths, for
 	// Worth.Seen of demand; Margin is how many more to be ready for.
 	Expected, Margin int64
+}
+
+// FitsIn says whether a node with so many idle devices of a model, and so much CPU
+// and memory free, could host the request.
+func (s *Slot) FitsIn(idle int32, cpu, memory int64, model Symbol) bool {
+	return idle >= s.Devices && cpu >= int64(s.CPU) && memory >= int64(s.Memory) && (len(s.Models) == 0 || slices.Contains(s.Models, model))
 }
 
 // Size is a request for more than half of a device.

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"slices"
+
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
@@ -20,6 +22,12 @@ type DeviceRequest struct {
 	SameIsland bool
 	// SameNUMA requires all devices on one NUMA node.
 	SameNUMA bool
+}
+
+// Allows says whether the device's model and size are among those asked for. A
+// device of unknown memory is large enough.
+func (r *DeviceRequest) Allows(d *DeviceSpec) bool {
+	return (len(r.Models) == 0 || slices.Contains(r.Models, d.Model)) && (d.Memory == 0 || d.Memory >= max(r.MinMemory, r.Memory))
 }
 
 // Whole says whether the request takes devices alone.

@@ -77,7 +77,6 @@ func (m *Memo) sync(v *cluster.View, c decision.Cycle, p *Policy) {
 	if m.shapes == nil || !same {
 		answers := m.answers
 		*m = Memo{policy: p, facts: v.Facts, beliefs: v.Beliefs, seed: c.Seed, shapes: make(map[cluster.ShapeID]*scores)}
-		m.world = cluster.View{}
 		m.world.Adopt(v)
 		if answers == nil {
 			answers = make([]answer, answerLines)
@@ -91,7 +90,7 @@ func (m *Memo) sync(v *cluster.View, c decision.Cycle, p *Policy) {
 		m.revision++
 	}
 	changed, complete := v.ChangesSince(m.position)
-	if !complete || m.position > v.Position() || len(m.dirty)+len(changed) > dirtyKept {
+	if !complete || len(m.dirty)+len(changed) > dirtyKept {
 		m.forgetDirty()
 	} else {
 		m.dirty = append(m.dirty, changed...)

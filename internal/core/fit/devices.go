@@ -11,10 +11,7 @@ import (
 // suits says whether the device is of a kind the request allows, whatever its
 // load and health.
 func suits(d *cluster.Device, r *cluster.DeviceRequest) bool {
-	if len(r.Models) > 0 && !slices.Contains(r.Models, d.Spec.Model) {
-		return false
-	}
-	if d.Spec.Memory > 0 && d.Spec.Memory < max(r.MinMemory, r.Memory) {
+	if !r.Allows(d.Spec) {
 		return false
 	}
 	switch {

@@ -18,7 +18,7 @@ import (
 // Reason means that it can.
 func Check(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) decision.Reason {
 	s, n := v.Shape(id), v.Node(node)
-	if hasRoom(v, s, n) && mayTake(v, id, node) {
+	if hasRoom(v, s, n) && permission(v, id, node).None() {
 		return decision.Reason{}
 	}
 	if r := emptyNode(v, s, n); !r.None() {
@@ -48,12 +48,8 @@ func hasRoom(v *cluster.View, s *cluster.Shape, n *cluster.Node) bool {
 	return fits
 }
 
-// mayTake is the other half: authority, facts, labels and taints.
-func mayTake(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) bool {
-	return permission(v, id, node).None()
-}
-
-// permission judges what could be changed without changing the hardware.
+// permission judges what could be changed without changing the hardware:
+// authority, facts, labels, taints and the node's life.
 func permission(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) decision.Reason {
 	s, n := v.Shape(id), v.Node(node)
 	if n.Spec.Authority == cluster.AuthorityPlugin {

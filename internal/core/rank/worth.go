@@ -96,8 +96,7 @@ func (r *room) hosts(w *cluster.Worth) uint64 {
 	}
 	var set uint64
 	for i := range w.Slots {
-		s := &w.Slots[i]
-		if r.idle >= s.Devices && r.cpu >= int64(s.CPU) && r.memory >= int64(s.Memory) && (len(s.Models) == 0 || slices.Contains(s.Models, r.model)) {
+		if w.Slots[i].FitsIn(r.idle, r.cpu, r.memory, r.model) {
 			set |= 1 << i
 		}
 	}
@@ -268,8 +267,7 @@ func (r *room) bestDevice(w *cluster.Worth, after *room, request *cluster.Device
 
 // gives says whether a healthy device has the memory and the model for a share.
 func gives(d *cluster.Device, r *cluster.DeviceRequest) bool {
-	return (d.Spec.Memory == 0 || d.FreeMemory >= r.Memory && d.Spec.Memory >= r.MinMemory) &&
-		(len(r.Models) == 0 || slices.Contains(r.Models, d.Spec.Model)) && d.Spec.Sharing == cluster.SharingSlices
+	return r.Allows(d.Spec) && (d.Spec.Memory == 0 || d.FreeMemory >= r.Memory) && d.Spec.Sharing == cluster.SharingSlices
 }
 
 // price is what the resources themselves cost on nodes of the class.
