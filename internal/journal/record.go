@@ -35,8 +35,8 @@ func kinds() map[string]world.Event {
 		"accepted": world.Accepted{}, "bind_refused": world.BindRefused{}, "bound": world.Bound{},
 		"device_health": world.DeviceHealth{}, "domain_added": world.DomainAdded{}, "evicted": world.Evicted{},
 		"facts_known": world.FactsKnown{}, "hold_dropped": world.HoldDropped{}, "interned": world.Interned{},
-		"learned": world.Learned{}, "lost": world.Lost{}, "node_added": world.NodeAdded{}, "node_life": world.NodeLife{},
-		"node_removed": world.NodeRemoved{}, "pod_added": world.PodAdded{}, "pod_removed": world.PodRemoved{},
+		"learned": world.Learned{}, "lost": world.Lost{}, "node_added": world.NodeAdded{}, "node_changed": world.NodeChanged{}, "node_life": world.NodeLife{},
+		"node_removed": world.NodeRemoved{}, "pod_added": world.PodAdded{}, "pod_found": world.PodFound{}, "pod_removed": world.PodRemoved{},
 		"queue_added": world.QueueAdded{}, "started": world.Started{},
 	}
 }

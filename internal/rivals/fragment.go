@@ -95,7 +95,7 @@ func benchOf(v *cluster.View, n *cluster.Node) bench {
 	b := bench{cpu: n.Free.At(cluster.DimCPU), count: int(n.Spec.DeviceCount)}
 	for i := range n.Spec.DeviceCount {
 		d := v.DeviceOf(n, i)
-		b.left[i] = int64(d.FreeMilli)
+		b.left[i] = max(int64(d.FreeMilli), 0)
 		b.sum += b.left[i]
 		b.model = d.Spec.Model
 	}

@@ -194,7 +194,7 @@ func (c *town) addPod() {
 func (c *town) step() {
 	c.t.Helper()
 	c.at = c.at.Add(moment.Second)
-	switch c.from.below(18) {
+	switch c.from.below(21) {
 	case 0:
 		if len(c.nodes) < 12 {
 			c.addNode()
@@ -230,6 +230,12 @@ func (c *town) step() {
 		c.learn()
 	case 15:
 		c.exclude()
+	case 16:
+		c.find()
+	case 17:
+		if len(c.nodes) > 0 {
+			c.must(world.NodeChanged{NodeAdded: nodeKind(c.from.below(4), c.node())})
+		}
 	default:
 		c.may(world.Bound{Name: c.pod()})
 	}
@@ -310,6 +316,18 @@ func (c *town) evict(name string) {
 		ID: 1 + uint64(c.at), Action: cluster.ActionEvict, Pod: id, Subject: p.Key,
 		Row: cluster.Ref{ID: int32(id), Generation: p.Generation}, Place: p.Placement,
 	}})
+}
+
+// find says that a pod is bound to a node, whether it fits there or not.
+func (c *town) find() {
+	c.t.Helper()
+	e := world.PodFound{Name: c.pod(), Node: c.node()}
+	if c.from.below(2) == 0 {
+		for range 1 + c.from.below(2) {
+			e.Devices = append(e.Devices, int32(c.from.below(5)))
+		}
+	}
+	c.may(e)
 }
 
 // exclude replaces the facts: none, or one shape kept off some nodes.

@@ -86,19 +86,40 @@ const hostLabel = "kubernetes.io/hostname"
 const maxDevices = 64
 
 func (e NodeAdded) apply(w *World) error {
+	if _, dup := w.nodes[e.Name]; dup || e.Name == "" {
+		return fmt.Errorf("node %s: name %q: must be new and not empty", e.Name, e.Name)
+	}
 	if err := e.validate(w); err != nil {
 		return fmt.Errorf("node %s: %w", e.Name, err)
 	}
-	if e.UID == "" {
-		e.UID = e.Name
+	spec, devices := w.nodeSpec(&e)
+	w.nodes[e.Name] = w.ledger.AddNode(spec, devices, e.Life, w.freeNode(len(devices)))
+	return nil
+}
+
+// freeNode takes a row that a node with as many devices has left; None without.
+func (w *World) freeNode(devices int) cluster.NodeID {
+	free := w.freeNodes[int32(devices)]
+	if len(free) == 0 {
+		return cluster.None
 	}
-	spec := cluster.NodeSpec{Name: e.Name, UID: e.UID, Domain: cluster.None, Authority: e.Authority}
+	w.freeNodes[int32(devices)] = free[:len(free)-1]
+	return free[len(free)-1]
+}
+
+// nodeSpec interns what a node is.
+func (w *World) nodeSpec(e *NodeAdded) (cluster.NodeSpec, []*cluster.DeviceSpec) {
+	uid := e.UID
+	if uid == "" {
+		uid = e.Name
+	}
+	spec := cluster.NodeSpec{Name: e.Name, UID: uid, Domain: cluster.None, Authority: e.Authority}
 	if e.Domain != "" {
 		spec.Domain = w.domains[e.Domain]
 	}
 	spec.Allocatable = w.vector(int64(e.CPU), int64(e.Memory), e.Pods, e.Extended)
-	for key, value := range e.Labels {
-		spec.Labels = append(spec.Labels, cluster.Label{Key: w.Symbol(key), Value: w.Symbol(value)})
+	for _, key := range sortedKeys(e.Labels) {
+		spec.Labels = append(spec.Labels, cluster.Label{Key: w.Symbol(key), Value: w.Symbol(e.Labels[key])})
 	}
 	slices.SortFunc(spec.Labels, func(a, b cluster.Label) int { return cmp.Compare(a.Key, b.Key) })
 	for _, t := range e.Taints {
@@ -108,20 +129,11 @@ func (e NodeAdded) apply(w *World) error {
 	for i := range e.Devices {
 		devices[i] = w.deviceSpec(&e.Devices[i], i)
 	}
-	spec.Class = w.class(&e)
-	reuse := cluster.NodeID(cluster.None)
-	if free := w.freeNodes[int32(len(devices))]; len(free) > 0 {
-		reuse = free[len(free)-1]
-		w.freeNodes[int32(len(devices))] = free[:len(free)-1]
-	}
-	w.nodes[e.Name] = w.ledger.AddNode(spec, devices, e.Life, reuse)
-	return nil
+	spec.Class = w.class(e)
+	return spec, devices
 }
 
 func (e *NodeAdded) validate(w *World) error {
-	if _, dup := w.nodes[e.Name]; dup || e.Name == "" {
-		return fmt.Errorf("name %q: must be new and not empty", e.Name)
-	}
 	if _, known := w.domains[e.Domain]; e.Domain != "" && !known {
 		return fmt.Errorf("domain %q: no such domain", e.Domain)
 	}

@@ -59,6 +59,8 @@ type PodAdded struct {
 	SLATotal     moment.Span
 	Expected     moment.Span
 	Protected    bool
+	// Since is when it began to wait; 0, and what lies ahead, is now.
+	Since moment.Instant
 }
 
 func (e PodAdded) apply(w *World) error {
@@ -89,6 +91,10 @@ func (e PodAdded) apply(w *World) error {
 	for i := range e.Alternatives {
 		spec.Alternatives = append(spec.Alternatives, w.shape(&e.Alternatives[i], e.Kind))
 	}
+	arrived := w.now
+	if e.Since != 0 {
+		arrived = min(e.Since, w.now)
+	}
 	reuse := cluster.PodID(cluster.None)
 	if n := len(w.freePods); n > 0 {
 		reuse = w.freePods[n-1]
@@ -96,7 +102,7 @@ func (e PodAdded) apply(w *World) error {
 	}
 	w.pods[e.Name] = w.ledger.AddPod(cluster.Pod{
 		Spec: spec, Key: chance.HashString(e.UID), Phase: cluster.PhaseWaiting, Placement: cluster.Nowhere(),
-		LastNode: cluster.None, Intent: cluster.None, Arrived: w.now,
+		LastNode: cluster.None, Intent: cluster.None, Arrived: arrived,
 	}, reuse)
 	return nil
 }

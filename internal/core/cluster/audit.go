@@ -89,7 +89,10 @@ func (a *audit) nodes() error {
 		if !want.Equal(&n.Free) {
 			return fmt.Errorf("audit: node %s: free %v, its pods leave %v", n.Spec.Name, n.Free, want)
 		}
-		if negative(&n.Free) {
+		if n.Overdrawn && !v.overdraws(n) {
+			return fmt.Errorf("audit: node %s: marked as overdrawn, and is not", n.Spec.Name)
+		}
+		if negative(&n.Free) && !n.Overdrawn {
 			return fmt.Errorf("audit: node %s: overdrawn, free %v", n.Spec.Name, n.Free)
 		}
 		if len(n.Pods) != a.pods[i] {
@@ -138,12 +141,13 @@ func (a *audit) devices() error {
 		case d.FreeMilli != quantity.WholeGPU-a.milli[i] || d.FreeMemory != d.Spec.Memory-a.memory[i] || d.Holders != a.holders[i]:
 			return fmt.Errorf("audit: device %s: free %d milli and %d bytes with %d holders; its pods hold %d, %d and are %d",
 				name, d.FreeMilli, d.FreeMemory, d.Holders, a.milli[i], a.memory[i], a.holders[i])
+		case v.Node(d.Node).Overdrawn:
 		case d.FreeMilli < 0 || d.FreeMemory < 0:
 			return fmt.Errorf("audit: device %s: overdrawn, free %d milli and %d bytes", name, d.FreeMilli, d.FreeMemory)
 		}
 		for c := range d.Spec.Counters {
 			used, want := counterAt(d.Used, c), counterAt(a.counters[DeviceID(i)], c)
-			if used != want || used > d.Spec.Counters[c].Total {
+			if used != want || used > d.Spec.Counters[c].Total && !v.Node(d.Node).Overdrawn {
 				return fmt.Errorf("audit: device %s: counter %d at %d of %d, its pods use %d", name, c, used, d.Spec.Counters[c].Total, want)
 			}
 		}
@@ -172,7 +176,7 @@ func (a *audit) totals() error {
 		milli, idle := quantity.MilliGPU(0), int32(0)
 		for k := range n.Spec.DeviceCount {
 			if d := v.DeviceOf(n, k); d.Health == Healthy {
-				milli += d.FreeMilli
+				milli += max(d.FreeMilli, 0)
 				if d.Holders == 0 {
 					idle++
 				}
@@ -214,7 +218,7 @@ func (a *audit) queues() error {
 		if !q.Used.Equal(&used[i]) || q.UsedMilli != milli[i] {
 			return fmt.Errorf("audit: queue %s: uses %v and %d milli-GPU, its pods hold %v and %d", q.Name, q.Used, q.UsedMilli, used[i], milli[i])
 		}
-		if q.LimitMilli > 0 && q.UsedMilli > q.LimitMilli {
+		if q.LimitMilli > 0 && q.UsedMilli > q.LimitMilli && !q.Overdrawn {
 			return fmt.Errorf("audit: queue %s: uses %d milli-GPU, its limit is %d", q.Name, q.UsedMilli, q.LimitMilli)
 		}
 	}

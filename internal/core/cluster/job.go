@@ -140,6 +140,7 @@ type Queue struct {
 	Used          Vector
 	UsedMilli     quantity.MilliGPU
 	History       int64 // decayed milli-GPU seconds, a belief
+	Overdrawn     bool  // facts took more than the limit; it ends when that has left
 }
 
 // Price is a fact with its time.

@@ -196,6 +196,10 @@ func (l *Ledger) apply(p *Pod, id PodID, sign int64) {
 		n.Free = n.Free.Plus(&shape.Need)
 		n.Pods = removed(n.Pods, id)
 		n.Residents -= chance.Mix(shape.Key)
+		if n.Overdrawn {
+			l.spreadOut(place.Node)
+			n.Overdrawn = l.overdraws(n)
+		}
 	}
 	l.restate(place.Node, &before)
 	for q := p.Spec.Queue; q != None; q = l.Queues.At(int32(q)).Parent {
@@ -205,6 +209,7 @@ func (l *Ledger) apply(p *Pod, id PodID, sign int64) {
 			row.Used = row.Used.Plus(&shape.Need)
 		} else {
 			row.Used = row.Used.Minus(&shape.Need)
+			row.Overdrawn = row.Overdrawn && row.UsedMilli > row.LimitMilli
 		}
 	}
 }
@@ -254,24 +259,26 @@ func (l *Ledger) restate(id NodeID, before *Node) {
 	for i := range n.Spec.DeviceCount {
 		d := l.DeviceOf(n, i)
 		if d.Health == Healthy {
-			n.FreeMilli += d.FreeMilli
+			n.FreeMilli += max(d.FreeMilli, 0)
 		}
 		if d.Idle() {
 			n.IdleDevices++
 		}
 	}
 	n.State = l.stateOf(n)
+	l.total(before, -1)
+	l.total(n, +1)
+	l.logChange(id)
+}
+
+// total adds a node's row to the totals of its class and domains, or takes it off.
+func (l *Ledger) total(n *Node, sign int64) {
 	if n.Spec.Class != None {
-		totals := &l.Classes.own(int32(n.Spec.Class), l.owner, l.recording).Totals
-		totals.add(before, -1)
-		totals.add(n, +1)
+		l.Classes.own(int32(n.Spec.Class), l.owner, l.recording).Totals.add(n, sign)
 	}
 	for d := n.Spec.Domain; d != None; d = l.Domains.At(int32(d)).Parent {
-		totals := &l.Domains.own(int32(d), l.owner, l.recording).Totals
-		totals.add(before, -1)
-		totals.add(n, +1)
+		l.Domains.own(int32(d), l.owner, l.recording).Totals.add(n, sign)
 	}
-	l.logChange(id)
 }
 
 func (l *Ledger) logChange(id NodeID) {

@@ -101,6 +101,8 @@ type Node struct {
 	// State is a hash of everything about the node that a pod placed next could
 	// notice: class, life, free amounts, devices. Equal states share answers.
 	State uint64
+	// Overdrawn says that facts took more than there is; it ends when that has left.
+	Overdrawn bool
 	// Residents is an order-free hash of the shapes of Pods.
 	Residents uint64
 }

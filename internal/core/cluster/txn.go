@@ -118,6 +118,13 @@ func (t *Txn) Resize(pod PodID, shape ShapeID, grants []Grant) error {
 	return nil
 }
 
+// same says whether two placements are one to whoever carries them out: where the
+// kubelet picks the devices, which ones we presume makes no difference.
+func (p *Placement) same(q *Placement) bool {
+	presumed := p.Identity == IdentityPresumed && q.Identity == IdentityPresumed
+	return p.Node == q.Node && p.Shape == q.Shape && (presumed || slices.Equal(p.Grants, q.Grants))
+}
+
 // Change is the net difference for one pod.
 type Change struct {
 	Pod      PodID
@@ -135,7 +142,7 @@ func (t *Txn) Changes() []Change {
 		}
 		seen[id] = true
 		from, to := t.base.Pod(id).Placement, t.ledger.Pod(id).Placement
-		if from.Node == to.Node && from.Shape == to.Shape && slices.Equal(from.Grants, to.Grants) {
+		if from.same(&to) {
 			continue
 		}
 		out = append(out, Change{Pod: id, From: from, To: to})

@@ -156,6 +156,39 @@ func GrantOf(d *cluster.Device, id cluster.DeviceID, r *cluster.DeviceRequest) c
 	return cluster.Grant{Device: id, Milli: r.Milli, Memory: r.Memory}
 }
 
+// Presume picks devices for a pod that is on the node already, where nobody told
+// which it holds: those that Grants would give, else idle ones as far as there are,
+// then those with the most left. It gives fewer than asked for only where the node
+// has fewer.
+func Presume(v *cluster.View, s *cluster.Shape, n *cluster.Node) []cluster.Grant {
+	if grants, ok := Grants(v, s, n); ok {
+		return grants
+	}
+	var given []cluster.Grant
+	for k := range s.Devices {
+		r := &s.Devices[k]
+		first := len(given)
+		for range r.Count {
+			best, most := cluster.DeviceID(cluster.None), quantity.MilliGPU(0)
+			for i := range n.Spec.DeviceCount {
+				id := n.Spec.FirstDevice + cluster.DeviceID(i)
+				d := overlaid(v.Device(id), id, given)
+				if holds(given[first:], id) || r.Profile != 0 && d.Spec.Profile(r.Profile) == nil {
+					continue
+				}
+				if best == cluster.None || d.FreeMilli > most {
+					best, most = id, d.FreeMilli
+				}
+			}
+			if best == cluster.None {
+				break
+			}
+			given = append(given, GrantOf(v.Device(best), best, r))
+		}
+	}
+	return given
+}
+
 // Grants picks devices for all requests of the shape, or says that they do not
 // fit together. Whole cards come from the tightest island that holds them, else
 // by index; shares and partitions go to the fullest device that takes them.

@@ -188,7 +188,7 @@ func wholeCount(s *cluster.Shape) int32 {
 // room names the amount that is short now.
 func room(v *cluster.View, s *cluster.Shape, n *cluster.Node) decision.Reason {
 	if d, short := n.Free.ShortOf(&s.Need); short {
-		return decision.Reason{Code: decision.NodeRoom, Dim: d, Need: s.Need.At(d), Have: n.Free.At(d)}
+		return decision.Reason{Code: decision.NodeRoom, Dim: d, Need: s.Need.At(d), Have: max(n.Free.At(d), 0)}
 	}
 	for i := range s.Devices {
 		if r := deviceRoom(v, n, &s.Devices[i]); !r.None() {
@@ -220,7 +220,7 @@ func deviceRoom(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) deci
 		if d.Idle() {
 			idle++
 		}
-		compute = append(compute, int64(d.FreeMilli))
+		compute = append(compute, max(int64(d.FreeMilli), 0))
 		if d.FreeMilli >= r.Milli {
 			memory = append(memory, freeMemory(d))
 		}
@@ -248,7 +248,7 @@ func freeMemory(d *cluster.Device) int64 {
 	if d.Spec.Memory == 0 {
 		return math.MaxInt64
 	}
-	return int64(d.FreeMemory)
+	return max(int64(d.FreeMemory), 0)
 }
 
 // onEach returns the most that each of n devices has.

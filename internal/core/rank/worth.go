@@ -33,7 +33,7 @@ func roomOf(v *cluster.View, n *cluster.Node) (r room) {
 	r.idle, r.count = n.IdleDevices, n.Spec.DeviceCount
 	for i := range r.count {
 		d := v.DeviceOf(n, i)
-		r.left[i] = int16(d.FreeMilli)
+		r.left[i] = int16(max(d.FreeMilli, -1))
 		r.held[i] = d.Holders > 0
 		if d.Health != cluster.Healthy {
 			r.left[i] = -1

@@ -1,0 +1,146 @@
+package cluster
+
+import "github.com/headrace-dev/headrace/internal/core/quantity"
+
+// What comes as a fact is charged whether it fits or not: a pod that another
+// scheduler bound, a node that shrank under its pods. Such a node is overdrawn
+// until enough has left, and its row says so, so that an audit can tell it from a
+// mistake of ours.
+
+// ChargeFound gives a pod the placement it was found with.
+func (l *Ledger) ChargeFound(id PodID, place Placement, phase Phase) {
+	l.Charge(id, place, phase)
+	l.excuse(place.Node)
+	for q := l.Pod(id).Spec.Queue; q != None; q = l.Queues.At(int32(q)).Parent {
+		if row := l.Queues.At(int32(q)); row.LimitMilli > 0 && row.UsedMilli > row.LimitMilli {
+			l.Queues.own(int32(q), l.owner, l.recording).Overdrawn = true
+		}
+	}
+}
+
+// ChangeNode gives a node another spec and other devices, and leaves its pods
+// where they are. Devices keep their positions; presume picks anew for a pod
+// whose devices are gone. A node whose number of devices changed gets another row,
+// which is returned.
+func (l *Ledger) ChangeNode(id NodeID, spec NodeSpec, devices []*DeviceSpec, life Life, reuse NodeID, presume func(*Shape, *Node) []Grant) NodeID {
+	old := *l.Node(id)
+	for _, pod := range old.Pods {
+		l.apply(l.Pod(pod), pod, -1)
+	}
+	to := id
+	if int32(len(devices)) == old.Spec.DeviceCount {
+		before := *l.Node(id)
+		spec.FirstDevice, spec.DeviceCount = old.Spec.FirstDevice, old.Spec.DeviceCount
+		for i, d := range devices {
+			row := l.device(spec.FirstDevice + DeviceID(i))
+			*row = Device{Spec: d, Node: id, Health: row.Health, FreeMilli: quantity.WholeGPU, FreeMemory: d.Memory}
+		}
+		n := l.node(id)
+		n.Spec, n.Life, n.Free = &spec, life, spec.Allocatable
+		n.Generation++
+		l.restate(id, &before)
+	} else {
+		l.RemoveNode(id)
+		to = l.AddNode(spec, devices, life, reuse)
+	}
+	for _, pod := range old.Pods {
+		l.reseat(pod, to, &old, presume)
+	}
+	l.excuse(to)
+	return to
+}
+
+// reseat books a pod on the node that its own has become.
+func (l *Ledger) reseat(id PodID, to NodeID, old *Node, presume func(*Shape, *Node) []Grant) {
+	p := l.pod(id)
+	shape, n := l.Shape(p.Placement.Shape), l.Node(to)
+	grants := make([]Grant, len(p.Placement.Grants))
+	kept := len(grants) == int(shape.DeviceCount())
+	for i, g := range p.Placement.Grants {
+		position := g.Device - old.Spec.FirstDevice
+		if int32(position) >= n.Spec.DeviceCount {
+			kept = false
+			break
+		}
+		g.Device = n.Spec.FirstDevice + position
+		if d := l.Device(g.Device).Spec; g.Profile == 0 && (g.Milli >= quantity.WholeGPU || d.Memory == 0) {
+			g.Memory = d.Memory
+		} else if g.Profile != 0 && d.Profile(g.Profile) == nil {
+			kept = false
+			break
+		}
+		grants[i] = g
+	}
+	if !kept {
+		grants = presume(shape, n)
+		p.Placement.Identity = IdentityPresumed
+	}
+	p.Placement.Node, p.Placement.Grants = to, grants
+	if p.Intent != None {
+		l.Intents.own(int32(p.Intent), l.owner, l.recording).Place = p.Placement
+	}
+	l.apply(p, id, +1)
+}
+
+// excuse marks a node that a fact has overdrawn.
+func (l *Ledger) excuse(id NodeID) {
+	if l.overdraws(l.Node(id)) {
+		l.node(id).Overdrawn = true
+	}
+}
+
+// overdraws says whether a node or one of its devices holds more than it has.
+func (v *View) overdraws(n *Node) bool {
+	if negative(&n.Free) {
+		return true
+	}
+	for i := range n.Spec.DeviceCount {
+		d := v.DeviceOf(n, i)
+		if d.FreeMilli < 0 || d.FreeMemory < 0 {
+			return true
+		}
+		for c := range d.Spec.Counters {
+			if counterAt(d.Used, c) > d.Spec.Counters[c].Total {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// spreadOut moves presumed whole devices off those that two pods are charged
+// with, onto idle ones, where a pod has just left an overdrawn node: the kubelet
+// never gives a card twice, so what looks idle beside them is not.
+func (l *Ledger) spreadOut(id NodeID) {
+	n := l.Node(id)
+	for _, pod := range n.Pods {
+		place := l.Pod(pod).Placement
+		if place.Identity != IdentityPresumed {
+			continue
+		}
+		for i := range place.Grants {
+			if l.Device(place.Grants[i].Device).Holders < 2 {
+				continue
+			}
+			idle, found := l.idleDevice(n)
+			if !found {
+				return
+			}
+			moved := append([]Grant(nil), place.Grants...)
+			moved[i].Device, moved[i].Memory = idle, l.Device(idle).Spec.Memory
+			l.applyGrant(&place.Grants[i], -1)
+			l.applyGrant(&moved[i], +1)
+			place.Grants = moved
+			l.pod(pod).Placement = place
+		}
+	}
+}
+
+func (v *View) idleDevice(n *Node) (DeviceID, bool) {
+	for i := range n.Spec.DeviceCount {
+		if v.DeviceOf(n, i).Idle() {
+			return n.Spec.FirstDevice + DeviceID(i), true
+		}
+	}
+	return None, false
+}
