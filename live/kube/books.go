@@ -8,11 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
-	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
-	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/learn"
 	"github.com/headrace-dev/headrace/internal/world"
@@ -40,8 +37,6 @@ type books struct {
 
 	demand  learn.Demand
 	beliefs cluster.Beliefs
-	// retry lists nodes where a pod that did not fit may do so now.
-	retry []string
 	// stirred says that something happened since the last cycle after which a pod
 	// may be placed.
 	stirred bool
@@ -79,9 +74,6 @@ type pod struct {
 type node struct {
 	seen facts.Node
 	life cluster.Life // as the world has it
-	// over holds pods that are bound here and did not fit any more. While there
-	// are such, the node takes nothing new.
-	over map[string]*pod
 }
 
 // why is the reason of a waiting pod.
@@ -223,21 +215,29 @@ func (b *books) settle(key string, p *pod) {
 	}
 }
 
-// settleBound charges a pod where it is bound.
+// settleBound charges a pod where it is bound. That is a fact and no question: a
+// node may be overdrawn by it, and takes nothing new until enough has left.
 func (b *books) settleBound(key string, p *pod) {
 	here := p.node == p.seen.Node
 	switch {
+	case b.nodes[p.seen.Node] == nil:
+		b.drop(key, p) // bound to a node that is not there
+		return
 	case p.footing == placing && here:
 		b.must(world.Bound{Name: key})
-		p.footing = charged
 	case p.footing == charged && here && sameAmounts(&p.entered.Request, &p.seen.Added.Request):
-	case p.footing == outside, p.footing == waiting && sameAmounts(&p.entered.Request, &p.seen.Added.Request):
-		b.charge(key, p)
 	default:
-		b.drop(key, p) // bound elsewhere by somebody else, or resized
-		b.charge(key, p)
+		if !sameAmounts(&p.entered.Request, &p.seen.Added.Request) {
+			b.drop(key, p) // resized
+		}
+		if p.footing == outside {
+			b.enter(key, p)
+		}
+		b.must(world.PodFound{Name: key, Node: p.seen.Node})
+		p.running = false
 	}
-	if p.footing == charged && p.seen.Running && !p.running {
+	p.footing, p.node = charged, p.seen.Node
+	if p.seen.Running && !p.running {
 		b.must(world.Started{Name: key})
 		p.running = true
 	}
@@ -259,75 +259,11 @@ func (b *books) enter(key string, p *pod) {
 
 // drop takes a pod out of the world, wherever it stands there.
 func (b *books) drop(key string, p *pod) {
-	if p.node != "" {
-		if n := b.nodes[p.node]; n != nil {
-			b.leave(key, p, n)
-		}
-	}
 	if p.footing != outside {
 		b.must(world.PodRemoved{Name: key})
+		b.stirred = true
 	}
 	p.footing, p.node, p.running = outside, "", false
-}
-
-// leave books that a pod no longer takes room of a node; those that did not fit
-// there are tried again.
-func (b *books) leave(key string, p *pod, n *node) {
-	b.stirred = true
-	delete(n.over, key)
-	if len(n.over) > 0 || p.footing == outside {
-		b.retry = append(b.retry, p.node)
-	}
-}
-
-// charge books a bound pod where it is bound. It is a fact and no question, so a
-// pod that does not fit closes its node for new ones until it does.
-func (b *books) charge(key string, p *pod) {
-	n := b.nodes[p.seen.Node]
-	if n == nil {
-		b.drop(key, p) // bound to a node that is not there
-		return
-	}
-	if p.footing == outside {
-		b.enter(key, p)
-	}
-	b.live(p.seen.Node, n, cluster.LifeReady) // only such a node takes anything
-	p.node = p.seen.Node
-	err := b.accept(key, p.node)
-	if err == nil {
-		b.must(world.Bound{Name: key})
-		p.footing = charged
-		delete(n.over, key)
-	} else {
-		if n.over[key] == nil {
-			b.log.Warn("a bound pod does not fit its node, which takes nothing new until it does", "pod", key, "node", p.node, "because", err)
-		}
-		b.must(world.PodRemoved{Name: key})
-		p.footing = outside
-		n.over[key] = p
-	}
-	b.revive(p.node, n)
-}
-
-// accept charges a waiting pod to a node, with any devices that are idle there.
-func (b *books) accept(key, name string) error {
-	v := b.world.View()
-	id, _ := b.world.Pod(key)
-	host, _ := b.world.Node(name)
-	row, n := v.Pod(id), v.Node(host)
-	place := cluster.Placement{Node: host, Shape: row.Spec.Shape, Identity: cluster.IdentityPresumed}
-	if s := v.Shape(place.Shape); len(s.Devices) > 0 {
-		grants, ok := fit.Grants(v, s, n)
-		if !ok {
-			return fmt.Errorf("it holds %d devices, %d are idle", s.DeviceCount(), n.IdleDevices)
-		}
-		place.Grants = grants
-	}
-	return b.world.Apply(b.instant(), world.Accepted{Decision: decision.Decision{
-		ID: chance.Hash(row.Key, uint64(row.Attempt)) | 1, Action: cluster.ActionBind, Pod: id, Subject: row.Key,
-		Row:   cluster.Ref{ID: int32(id), Generation: row.Generation},
-		Place: place, Host: cluster.Ref{ID: int32(host), Generation: n.Generation}, Deadline: moment.Never,
-	}})
 }
 
 // observe feeds an arrival to what is expected.

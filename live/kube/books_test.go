@@ -173,7 +173,7 @@ func (w *truth) equal() {
 		case known == nil && (p.Spec.NodeName != "" || p.Spec.SchedulerName == DefaultName):
 			w.Errorf("pod %s is not in the books", key)
 		case known == nil:
-		case onNode && known.footing != charged && w.books.nodes[p.Spec.NodeName].over[key] == nil:
+		case onNode && known.footing != charged:
 			w.Errorf("pod %s is bound to %s, in the books its footing is %d", key, p.Spec.NodeName, known.footing)
 		case onNode && known.node != p.Spec.NodeName:
 			w.Errorf("pod %s is bound to %s, in the books to %q", key, p.Spec.NodeName, known.node)

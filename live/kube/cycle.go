@@ -45,7 +45,6 @@ type Remark struct {
 // decide runs one cycle and returns the binds to be carried out. They are
 // charged from now on.
 func (b *books) decide(kind decision.CycleKind) []Bind {
-	b.retryOver()
 	b.stirred = false
 	b.cycle++
 	c := decision.Cycle{Number: b.cycle, Now: b.instant(), Kind: kind}

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/world"
 )
@@ -75,6 +76,7 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 	}
 	out.Added = world.PodAdded{
 		Name: Key(p), UID: out.UID, Kind: p.Labels[KindLabel], Request: request(p, gpu),
+		Since: moment.Instant(max(p.CreationTimestamp.UnixMicro(), 0)),
 	}
 	if p.Spec.Priority != nil {
 		out.Added.Priority = *p.Spec.Priority
