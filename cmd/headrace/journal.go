@@ -24,7 +24,8 @@ func replayCommand() *cobra.Command {
 		Short: "decide again what a journal recorded, and compare",
 		Long: `Decide again what a journal recorded, and compare. Every event goes into a new world,
 every cycle is decided anew; the exit code is 1 where a plan differs from the recorded
-one. A journal comes from sim --record; a name that ends in .gz is read as gzip.`,
+one. A journal comes from sim --record or headrace-scheduler --record; a name that ends
+in .gz is read as gzip. A last line that was cut off is left out.`,
 		Example: "  headrace sim --scenario hetero --policy headrace --record day.jsonl.gz --report none\n  headrace replay day.jsonl.gz",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -65,6 +66,12 @@ func replayFile(w io.Writer, path, output string) error {
 		}
 	} else {
 		fmt.Fprintf(w, "policy %s: %d events, %d cycles, %d plans differ\n", out.Policy, out.Events, out.Cycles, out.Differing)
+		if out.End != "" {
+			fmt.Fprintf(w, "the journal ends before the run did: %s\n", out.End)
+		}
+		if out.Torn {
+			fmt.Fprintln(w, "its last line was cut off and is left out")
+		}
 	}
 	if d := out.First; d != nil {
 		return fmt.Errorf("%s:%d: cycle %d at %v: digest %s was recorded, now it is %s", path, d.Line, d.Cycle, d.At, d.Recorded, d.Got)

@@ -2,6 +2,8 @@ package journal_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -93,7 +95,8 @@ func TestBadJournals(t *testing.T) {
 		{"not JSON", "hello", "j:1: not the head"},
 		{"another version", `{"headrace_journal":9,"policy":"fgd","side":{}}`, "version 1"},
 		{"unknown policy", `{"headrace_journal":1,"policy":"nobody","side":{}}`, `j:1: policy "nobody"`},
-		{"cut short", head + "\n" + rest[:len(rest)/2], "unexpected EOF"},
+		{"cut short and gone on", head + "\n" + rest[:len(rest)/2] + "\n" + `{"event":"lost","data":{"Name":"x"}}`, "j:"},
+		{"after the end", head + "\n" + `{"end":"x"}` + "\n" + `{"event":"lost","data":{"Name":"x"}}`, "j:3: a line after the end"},
 		{"unknown event", head + "\n" + `{"event":"exploded","data":{}}`, `j:2: event "exploded"`},
 		{"unknown field", head + "\n" + `{"event":"lost","data":{"Nam":"x"}}`, "j:2: event lost"},
 		{"refused event", head + "\n" + `{"event":"lost","data":{"Name":"x"}}`, `j:2: pod "x"`},
@@ -102,6 +105,51 @@ func TestBadJournals(t *testing.T) {
 		if _, err := journal.Replay("j", strings.NewReader(test.text), policyOf); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: said %v, want it to contain %q", test.name, err, test.want)
 		}
+	}
+}
+
+// TestTornTail: wherever a writer is cut off, what it wrote before is played.
+func TestTornTail(t *testing.T) {
+	text, cycles := record(t, workload(t, "mixed", 20), sim.Static, "bestfit")
+	head := bytes.IndexByte(text, '\n') + 1
+	for cut := head; cut < len(text); cut += len(text)/50 + 1 {
+		got, err := journal.Replay("j", bytes.NewReader(text[:cut]), policyOf)
+		last := text[bytes.LastIndexByte(text[:cut], '\n')+1 : cut]
+		if err != nil || got.Torn != (len(last) > 0 && !json.Valid(last)) || got.Differing != 0 || got.Cycles > cycles {
+			t.Fatalf("cut after %d bytes, within %q: %+v, %v", cut, last, got, err)
+		}
+	}
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = z.Write(text)
+	_ = z.Flush() // no end: the writer was killed
+	r, err := gzip.NewReader(&zipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := journal.Replay("j", r, policyOf); err != nil || !got.Torn || got.Cycles != cycles {
+		t.Errorf("a compressed journal without an end: %+v, %v; want torn, with all %d cycles", got, err, cycles)
+	}
+}
+
+// TestLimit: a journal stays below its limit, says that it ended there, and
+// replays up to there.
+func TestLimit(t *testing.T) {
+	whole, _ := record(t, workload(t, "mixed", 40), sim.Static, "bestfit")
+	limit := int64(len(whole)) * 9 / 10
+	var out bytes.Buffer
+	w := journal.NewWriter(&out)
+	w.Limit(limit)
+	load := workload(t, "mixed", 40)
+	if _, err := sim.Run(sim.Config{Workload: &load, Mode: sim.Static, Policy: "bestfit", Seed: 3, Record: w}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil || !w.Full() || int64(out.Len()) > limit {
+		t.Fatalf("%d bytes, full %v, %v; want at most %d and full", out.Len(), w.Full(), err, limit)
+	}
+	got, err := journal.Replay("j", &out, policyOf)
+	if want := fmt.Sprintf("the limit of %d bytes", limit); err != nil || got.End != want || got.Differing != 0 || got.Cycles == 0 {
+		t.Errorf("replayed to %+v, %v; want the end %q", got, err, want)
 	}
 }
 

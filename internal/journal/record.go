@@ -19,13 +19,15 @@ type Head struct {
 	Side    rivals.Side `json:"side"`
 }
 
-// entry is any line after the first: an event, or a cycle with its digest.
+// entry is any line after the first: an event, a cycle with its digest, or why
+// the journal ends before the run did.
 type entry struct {
 	At     moment.Instant  `json:"at,omitempty"`
 	Event  string          `json:"event,omitempty"`
 	Data   any             `json:"data,omitempty"`
 	Cycle  *decision.Cycle `json:"cycle,omitempty"`
 	Digest string          `json:"digest,omitempty"`
+	End    string          `json:"end,omitempty"`
 }
 
 // kinds are the events by the names they have in a journal. A name is never given

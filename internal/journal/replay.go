@@ -27,6 +27,10 @@ type Outcome struct {
 	// First is the first of them.
 	Differing int         `json:"differing"`
 	First     *Difference `json:"first,omitempty"`
+	// End says why the journal ends before the run did; Torn, that its last line
+	// was cut off and left out.
+	End  string `json:"end,omitempty"`
+	Torn bool   `json:"torn,omitempty"`
 }
 
 // Difference is a cycle that went otherwise.
@@ -40,17 +44,26 @@ type Difference struct {
 
 // Replay plays a journal back. policy makes the policy that the head names. A line
 // that cannot be read, or an event that the world refuses, is an error with its
-// line; what came before it was played.
+// line; what came before it was played. A last line that was cut off, as by a
+// writer that was killed, is left out.
 func Replay(name string, in io.Reader, policy func(Head) (*engine.Policy, error)) (Outcome, error) {
 	r := replay{world: world.New(), kinds: kinds()}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 1<<16), maxLine)
+	whole := true // the line had its end
+	lines.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		whole = bytes.IndexByte(data, '\n') >= 0
+		return bufio.ScanLines(data, atEOF)
+	})
 	for lines.Scan() {
 		r.line++
 		var err error
-		if r.line == 1 {
+		switch {
+		case r.line == 1:
 			err = r.begin(lines.Bytes(), policy)
-		} else {
+		case !whole && !json.Valid(lines.Bytes()):
+			r.out.Torn = true
+		default:
 			err = r.play(lines.Bytes())
 		}
 		if err != nil {
@@ -58,6 +71,8 @@ func Replay(name string, in io.Reader, policy func(Head) (*engine.Policy, error)
 		}
 	}
 	switch err := lines.Err(); {
+	case errors.Is(err, io.ErrUnexpectedEOF): // a compressed journal that was cut off
+		r.out.Torn = true
 	case errors.Is(err, bufio.ErrTooLong):
 		return r.out, fmt.Errorf("%s:%d: the line is longer than %d bytes", name, r.line+1, maxLine)
 	case err != nil:
@@ -111,11 +126,16 @@ func (r *replay) play(text []byte) error {
 		return err
 	}
 	switch {
+	case r.out.End != "":
+		return fmt.Errorf("a line after the end of the journal (%s)", r.out.End)
+	case e.End != "":
+		r.out.End = e.End
+		return nil
 	case e.Cycle != nil:
 		r.decide(*e.Cycle, e.Digest)
 		return nil
 	case e.Event == "":
-		return errors.New("neither an event nor a cycle")
+		return errors.New("neither an event nor a cycle nor the end")
 	}
 	kind, known := r.kinds[e.Event]
 	if !known {
