@@ -1,0 +1,206 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+)
+
+// Checker keeps a snapshot of nodes and charged pods, and asks the filters about
+// it. It has one owner.
+type Checker struct {
+	ctx      context.Context
+	snapshot *snapshot
+	plugins  []plugin
+	binder   *volumebinding.VolumeBinding
+	pods     map[string]*pod
+	at       map[string]map[string]*pod // charged pods by the node that they name, known or not
+}
+
+// pod is what is known of one.
+type pod struct {
+	told    *corev1.Pod
+	charged *corev1.Pod // told, or a copy with the node it is promised to; nil: not charged
+}
+
+// New returns a checker that knows no node and no pod. What it reads of volumes
+// and namespaces comes from informers that it registers with the factory; the
+// caller starts them. The context ends what upstream's framework runs beside.
+func New(ctx context.Context, client kubernetes.Interface, all informers.SharedInformerFactory) (*Checker, error) {
+	s := newSnapshot()
+	plugins, binder, err := newPlugins(ctx, client, all, s)
+	if err != nil {
+		return nil, err
+	}
+	return &Checker{ctx: ctx, snapshot: s, plugins: plugins, binder: binder, pods: make(map[string]*pod), at: make(map[string]map[string]*pod)}, nil
+}
+
+// NodeIs takes in what a node is; nil for one that is gone.
+func (c *Checker) NodeIs(name string, node *corev1.Node) {
+	if node == nil {
+		c.snapshot.dropNode(name)
+		return
+	}
+	if !c.snapshot.putNode(node) {
+		return
+	}
+	for _, p := range c.at[name] { // order: sums and sets
+		c.snapshot.charge(p.charged)
+	}
+}
+
+// PodIs takes in what a pod is; nil for one that is gone. A promise made for it
+// stands until it is told as bound, gone or another pod.
+func (c *Checker) PodIs(key string, is *corev1.Pod) {
+	p := c.pods[key]
+	if is == nil || is.Status.Phase == corev1.PodSucceeded || is.Status.Phase == corev1.PodFailed {
+		if p != nil {
+			c.uncharge(key, p)
+			delete(c.pods, key)
+		}
+		return
+	}
+	if p == nil {
+		p = new(pod)
+		c.pods[key] = p
+	}
+	another := p.told != nil && p.told.UID != is.UID
+	p.told = is
+	if is.Spec.NodeName != "" || another {
+		c.uncharge(key, p)
+	}
+	if is.Spec.NodeName != "" {
+		c.charge(key, p, is)
+	}
+}
+
+func (c *Checker) charge(key string, p *pod, as *corev1.Pod) {
+	p.charged = as
+	node := as.Spec.NodeName
+	if c.at[node] == nil {
+		c.at[node] = make(map[string]*pod)
+	}
+	c.at[node][key] = p
+	c.snapshot.charge(as)
+}
+
+func (c *Checker) uncharge(key string, p *pod) {
+	if p.charged == nil {
+		return
+	}
+	c.snapshot.discharge(p.charged)
+	node := p.charged.Spec.NodeName
+	delete(c.at[node], key)
+	if len(c.at[node]) == 0 {
+		delete(c.at, node)
+	}
+	p.charged = nil
+}
+
+// Reserve charges a pod to a node, if the filters agree.
+func (c *Checker) Reserve(key, node string) error {
+	p := c.pods[key]
+	if p == nil {
+		return fmt.Errorf("pod %s is not known", key)
+	}
+	c.uncharge(key, p)
+	if ok, why := c.Verdict(p.told, node); !ok {
+		return fmt.Errorf("%s", why)
+	}
+	promised := *p.told // shallow: only the node differs, and nothing of it is written
+	promised.Spec.NodeName = node
+	c.charge(key, p, &promised)
+	return nil
+}
+
+// Release takes a promise back: the pod was not bound after all.
+func (c *Checker) Release(key string) {
+	if p := c.pods[key]; p != nil && p.told.Spec.NodeName == "" {
+		c.uncharge(key, p)
+	}
+}
+
+// Verdict says whether the filters let a pod onto a node as things are, and if
+// not, which one says what.
+func (c *Checker) Verdict(is *corev1.Pod, node string) (ok bool, why string) {
+	n, known := c.snapshot.nodes[node]
+	if !known {
+		return false, "node " + node + " is not known"
+	}
+	t := c.prepare(is)
+	why = t.ask(is, n)
+	return why == "", why
+}
+
+// Feasible returns the nodes that the filters let a pod onto, by name.
+func (c *Checker) Feasible(is *corev1.Pod) []string {
+	t := c.prepare(is)
+	var out []string
+	for _, n := range c.snapshot.all.list {
+		if t.ask(is, n) == "" {
+			out = append(out, n.Node().Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// trial is one pod before the filters.
+type trial struct {
+	*Checker
+	state   fwk.CycleState
+	skipped uint64 // by position in plugins
+	nodes   *fwk.PreFilterResult
+	namer   string // the filter that narrowed nodes last
+	refusal string // on every node
+}
+
+// prepare lets each filter look at a pod once.
+func (c *Checker) prepare(is *corev1.Pod) trial {
+	t := trial{Checker: c, state: framework.NewCycleState()}
+	for i := range c.plugins {
+		p := &c.plugins[i]
+		if p.prepare == nil {
+			continue
+		}
+		nodes, status := p.prepare.PreFilter(c.ctx, t.state, is, c.snapshot.all.list)
+		switch {
+		case status.IsSkip():
+			t.skipped |= 1 << i
+		case !status.IsSuccess():
+			t.refusal = says(p.name, status)
+			return t
+		case !nodes.AllNodes():
+			t.nodes, t.namer = t.nodes.Merge(nodes), p.name
+		}
+	}
+	return t
+}
+
+// ask returns why a node is refused; empty when it is not.
+func (t *trial) ask(is *corev1.Pod, n fwk.NodeInfo) string {
+	if t.refusal != "" {
+		return t.refusal
+	}
+	if !t.nodes.AllNodes() && !t.nodes.NodeNames.Has(n.Node().Name) {
+		return t.namer + ": the pod names other nodes"
+	}
+	for i := range t.plugins {
+		if t.skipped&(1<<i) != 0 {
+			continue
+		}
+		if status := t.plugins[i].filter.Filter(t.ctx, t.state, is, n); !status.IsSuccess() {
+			return says(t.plugins[i].name, status)
+		}
+	}
+	return ""
+}
+
+func says(filter string, s *fwk.Status) string { return filter + ": " + s.Message() }
