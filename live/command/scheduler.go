@@ -26,7 +26,7 @@ const headerTimeout = 10 * time.Second
 // options are the flags.
 type options struct {
 	kubeconfig, name, policy, gpu, serve string
-	verbose                              bool
+	verbose, ledger                      bool
 	election                             election
 }
 
@@ -67,6 +67,7 @@ func Scheduler() *cobra.Command {
 	f.StringVar(&o.gpu, "gpu-resource", string(kube.DefaultGPU), "the extended resource under which nodes offer GPUs")
 	f.StringVar(&o.serve, "serve", "127.0.0.1:10270", "where health, readiness and metrics are served")
 	f.BoolVar(&o.verbose, "verbose", false, "log debug messages too")
+	f.BoolVar(&o.ledger, "serve-ledger", false, "serve what the scheduler believes of every pod and node at /debug/ledger, to this machine only")
 	o.election.flags(f)
 	return c
 }
@@ -99,7 +100,12 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("serve health and metrics: %w", err)
 	}
-	server := &http.Server{Handler: s.Handler(registry), ReadHeaderTimeout: headerTimeout}
+	mux := http.NewServeMux()
+	mux.Handle("/", s.Handler(registry))
+	if o.ledger {
+		mux.Handle("/debug/ledger", s.LedgerHandler())
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
 	// Ends when the server is closed.
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()

@@ -34,15 +34,31 @@ type truth struct {
 	untold []func()
 	flying []Bind
 	uids   int
+	stamps int      // versions given out
+	heard  versions // told
 }
 
 func newTruth(t *testing.T) *truth {
 	w := &truth{
 		T: t, books: newBooks(engine.Headrace(), slog.New(slog.DiscardHandler)), now: time.Unix(1_000_000, 0),
-		nodes: make(map[string]*corev1.Node), pods: make(map[string]*corev1.Pod),
+		nodes: make(map[string]*corev1.Node), pods: make(map[string]*corev1.Pod), heard: newVersions(),
 	}
 	w.pass(0)
 	return w
+}
+
+// stamp returns a version that no object had before.
+func (w *truth) stamp() string {
+	w.stamps++
+	return fmt.Sprint(w.stamps)
+}
+
+// later has the informers tell something in its turn.
+func (w *truth) later(m message) { w.untold = append(w.untold, func() { w.hear(m) }) }
+
+func (w *truth) hear(m message) {
+	w.heard.hear(&m)
+	w.books.hear(&m)
 }
 
 // pass lets time go by.
@@ -64,7 +80,9 @@ func (w *truth) putNode(name string, cpu, gpus int, taint string, ready bool) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	}
 	w.nodes[name] = n
-	w.untold = append(w.untold, func() { w.books.nodeSeen(facts.NodeOf(n, DefaultGPU)) })
+	n.ResourceVersion = w.stamp()
+	f := facts.NodeOf(n, DefaultGPU)
+	w.later(message{node: &f, version: n.ResourceVersion})
 }
 
 func (w *truth) deleteNode(name string) {
@@ -72,7 +90,7 @@ func (w *truth) deleteNode(name string) {
 		return
 	}
 	delete(w.nodes, name)
-	w.untold = append(w.untold, func() { w.books.nodeGone(name) })
+	w.later(message{nodeGone: name})
 }
 
 func (w *truth) createPod(name, scheduler string, cpu, gpus int) {
@@ -93,8 +111,12 @@ func (w *truth) createPod(name, scheduler string, cpu, gpus int) {
 }
 
 func (w *truth) writePod(p *corev1.Pod) {
+	p.ResourceVersion = w.stamp()
 	w.pods[facts.Key(p)] = p
-	w.untold = append(w.untold, func() { w.books.podSeen(facts.Key(p), facts.PodOf(p, DefaultName, DefaultGPU)) })
+	w.untold = append(w.untold, func() {
+		f := facts.PodOf(p, DefaultName, DefaultGPU)
+		w.hear(message{pod: &f, podKey: facts.Key(p), version: p.ResourceVersion})
+	})
 }
 
 func (w *truth) deletePod(key string) {
@@ -102,7 +124,7 @@ func (w *truth) deletePod(key string) {
 		return
 	}
 	delete(w.pods, key)
-	w.untold = append(w.untold, func() { w.books.podGone(key) })
+	w.later(message{podKey: key})
 }
 
 var errConflict = errors.New("conflict")
@@ -160,6 +182,9 @@ func (w *truth) balanced(step string) {
 	w.Helper()
 	if err := w.books.audit(); err != nil {
 		w.Fatalf("after %s: %v", step, err)
+	}
+	if found, _ := w.audited(); len(found) > 0 {
+		w.Fatalf("after %s: the ledger differs: %v", step, found)
 	}
 }
 

@@ -59,6 +59,8 @@ type Scheduler struct {
 	binds    chan Bind
 	remarks  chan Remark
 	outcomes chan Outcome
+	asks     chan chan *Ledger // by readers of the ledger
+	ledgers  chan *Ledger      // to be audited
 
 	figures atomic.Pointer[Figures]
 	synced  atomic.Bool
@@ -81,7 +83,7 @@ func New(c Config) *Scheduler {
 	}
 	s := &Scheduler{
 		config: c, inbox: make(chan message, inboxLength), binds: make(chan Bind), remarks: make(chan Remark),
-		outcomes: make(chan Outcome),
+		outcomes: make(chan Outcome), asks: make(chan chan *Ledger), ledgers: make(chan *Ledger, 1),
 	}
 	s.figures.Store(&Figures{})
 	return s
@@ -112,7 +114,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	watched := make(chan error, 1)
 	workers.Go(func() { watched <- s.watch(ctx) }) // ends with ctx
-	o := owner{Scheduler: s, books: newBooks(s.config.Policy, s.config.Log)}
+	o := owner{Scheduler: s, books: newBooks(s.config.Policy, s.config.Log), heard: newVersions()}
 	return o.run(ctx, watched)
 }
 
@@ -122,6 +124,7 @@ type message struct {
 	nodeGone string
 	pod      *facts.Pod
 	podKey   string // of pod, or of a pod that is gone when pod is nil
+	version  string // of node or pod
 	synced   bool
 }
 
@@ -129,6 +132,7 @@ type message struct {
 type owner struct {
 	*Scheduler
 	books *books
+	heard versions // what the books were told of
 	// due are binds and remarks that no worker has taken yet.
 	dueBinds   []Bind
 	dueRemarks []Remark
@@ -167,6 +171,8 @@ func (o *owner) run(ctx context.Context, watched <-chan error) error {
 			o.dueRemarks = o.dueRemarks[1:]
 		case m := <-o.inbox:
 			o.hear(&m)
+		case answer := <-o.asks:
+			answer <- o.ledger()
 		case out := <-o.outcomes:
 			o.learn(&out)
 		case <-window:
@@ -184,19 +190,26 @@ func (o *owner) run(ctx context.Context, watched <-chan error) error {
 // hear takes in what an informer told.
 func (o *owner) hear(m *message) {
 	o.books.tick(time.Now())
-	switch {
-	case m.node != nil:
-		o.books.nodeSeen(*m.node)
-	case m.nodeGone != "":
-		o.books.nodeGone(m.nodeGone)
-	case m.pod != nil:
-		o.books.podSeen(m.podKey, *m.pod)
-	case m.podKey != "":
-		o.books.podGone(m.podKey)
-	case m.synced:
+	o.heard.hear(m)
+	o.books.hear(m)
+	if m.synced {
 		f := o.books.figures()
 		o.config.Log.Info("the world is rebuilt", "nodes", f.Nodes, "pods", len(o.books.pods), "bound", f.Bound, "waiting", f.Waiting)
 		o.synced.Store(true)
+	}
+}
+
+// hear takes in what an informer told.
+func (b *books) hear(m *message) {
+	switch {
+	case m.node != nil:
+		b.nodeSeen(*m.node)
+	case m.nodeGone != "":
+		b.nodeGone(m.nodeGone)
+	case m.pod != nil:
+		b.podSeen(m.podKey, *m.pod)
+	case m.podKey != "":
+		b.podGone(m.podKey)
 	}
 }
 
@@ -230,12 +243,7 @@ func (o *owner) beat() {
 	o.books.tick(now)
 	o.books.resume()
 	if now.Sub(o.lastReview) >= review {
-		o.lastReview = now
-		o.think(decision.CycleReview)
-		if err := o.books.audit(); err != nil {
-			o.config.Log.Error("the books do not balance", "because", err)
-			o.config.Metrics.unbalanced()
-		}
+		o.review(now)
 	}
 	if len(o.dueRemarks) == 0 {
 		o.dueRemarks = o.books.remarks()

@@ -46,6 +46,8 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), told...) {
 		return nil
 	}
+	a := auditor{Scheduler: s, nodes: nodes.GetStore(), pods: pods.GetStore()}
+	go a.auditAll(ctx) // ends with ctx
 	s.send(ctx, message{synced: true})
 	return nil
 }
@@ -77,7 +79,7 @@ func (s *Scheduler) nodeHandler(ctx context.Context) cache.ResourceEventHandler 
 	seen := func(object any) {
 		if n, ok := object.(*corev1.Node); ok {
 			f := facts.NodeOf(n, s.config.GPU)
-			s.send(ctx, message{node: &f})
+			s.send(ctx, message{node: &f, version: n.ResourceVersion})
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
@@ -95,7 +97,7 @@ func (s *Scheduler) podHandler(ctx context.Context) cache.ResourceEventHandler {
 	seen := func(object any) {
 		if p, ok := object.(*corev1.Pod); ok {
 			f := facts.PodOf(p, s.config.Name, s.config.GPU)
-			s.send(ctx, message{pod: &f, podKey: facts.Key(p)})
+			s.send(ctx, message{pod: &f, podKey: facts.Key(p), version: p.ResourceVersion})
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

@@ -1,0 +1,164 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/headrace-dev/headrace/internal/core/decision"
+)
+
+const (
+	// mostCards is how many cards of one node are used; see package facts.
+	mostCards = 64
+	// mostDifferences bounds what one audit writes to the log and as events. One
+	// fault often shows in many places.
+	mostDifferences = 10
+	// ledgerDiffers is the reason of the event.
+	ledgerDiffers = "LedgerDiffers"
+)
+
+// units counts an amount as the ledger does.
+func units(name corev1.ResourceName, q *resource.Quantity) int64 {
+	if name == corev1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// auditor compares ledgers with what the informers' stores hold, and raises what
+// differs. It runs beside the owner: a review hands it a ledger and goes on.
+type auditor struct {
+	*Scheduler
+	nodes, pods cache.Store
+	transit     map[string]string // of the audit before
+	raised      map[Difference]bool
+}
+
+// auditAll audits the ledgers that come in until the context ends.
+func (a *auditor) auditAll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case l := <-a.ledgers:
+			a.raise(ctx, a.compare(l))
+		}
+	}
+}
+
+// compare returns where a ledger differs from the stores, which are never behind
+// it. What was on its way at the audit before and still is was not heard of.
+func (a *auditor) compare(l *Ledger) []Difference {
+	var nodes []*corev1.Node
+	for _, object := range a.nodes.List() {
+		if n, ok := object.(*corev1.Node); ok {
+			nodes = append(nodes, n)
+		}
+	}
+	var pods []*corev1.Pod
+	for _, object := range a.pods.List() {
+		if p, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, p)
+		}
+	}
+	found, transit := auditLedger(l, nodes, pods, a.config.Name, a.config.GPU)
+	found = append(found, overdue(a.transit, transit)...)
+	a.transit = transit
+	return found
+}
+
+// overdue lists what has been on the same way for the whole time between two
+// audits. A bind in flight may take as long as the API server lets it.
+func overdue(before, now map[string]string) []Difference {
+	var out []Difference
+	for what, way := range now { // order: raised one by one, each by itself
+		if before[what] != way {
+			continue
+		}
+		kind, name, _ := strings.Cut(what, " ")
+		says := "the ledger has not followed from version " + way
+		switch kind {
+		case "node":
+			out = append(out, Difference{Node: name, Says: says})
+		case "pod":
+			out = append(out, Difference{Pod: name, Says: says})
+		default:
+			if strings.HasPrefix(way, stateBound+" ") {
+				out = append(out, Difference{Pod: strings.TrimPrefix(name, "of "), Says: "its bind was carried out, and nobody told of it: " + way})
+			}
+		}
+	}
+	return out
+}
+
+// raise counts an audit that found differences, and logs and writes as events
+// those that the audit before had not.
+func (a *auditor) raise(ctx context.Context, found []Difference) {
+	if len(found) > 0 {
+		a.config.Metrics.unbalanced()
+	}
+	raised := make(map[Difference]bool)
+	told := 0
+	for _, d := range found {
+		raised[d] = true
+		if a.raised[d] || told == mostDifferences {
+			continue
+		}
+		told++
+		a.config.Log.Error("the ledger is not what the API server says", "difference", d.String(), "in all", len(found))
+		if err := a.tell(ctx, d); err != nil && ctx.Err() == nil {
+			a.config.Log.Warn("an event was not written", "because", err)
+		}
+	}
+	a.raised = raised
+}
+
+// tell writes a difference as an event about its node or pod.
+func (a *auditor) tell(ctx context.Context, d Difference) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	about := corev1.ObjectReference{Kind: "Node", Name: d.Node, APIVersion: "v1"}
+	namespace := metav1.NamespaceDefault
+	if d.Pod != "" {
+		about.Kind = "Pod"
+		about.Namespace, about.Name, _ = strings.Cut(d.Pod, "/")
+		namespace = about.Namespace
+	}
+	_, err := a.config.Client.EventsV1().Events(namespace).Create(ctx, &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: a.config.Name + "-", Namespace: namespace},
+		EventTime:  metav1.NowMicro(), ReportingController: a.config.Name, ReportingInstance: a.config.Name,
+		Action: "Audit", Reason: ledgerDiffers, Type: corev1.EventTypeWarning, Regarding: about,
+		Note: "Headrace's ledger is not what the API server says: " + d.Says,
+	}, metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // its namespace is gone
+	}
+	if err != nil {
+		return fmt.Errorf("write an event about %v: %w", d, err)
+	}
+	return nil
+}
+
+// review does what is due every ten seconds: think about everything, and have the
+// books audited, from within and against the stores.
+func (o *owner) review(now time.Time) {
+	o.lastReview = now
+	o.think(decision.CycleReview)
+	if err := o.books.audit(); err != nil {
+		o.config.Log.Error("the books do not balance", "because", err)
+		o.config.Metrics.unbalanced()
+	}
+	select {
+	case o.ledgers <- o.ledger():
+	default: // the audit before is not done
+	}
+}
