@@ -28,6 +28,7 @@ type books struct {
 
 	now    time.Time
 	cycle  uint64
+	serial uint64 // of the last bind
 	pods   map[string]*pod
 	nodes  map[string]*node
 	at     map[string]map[string]*pod // bound pods by the node they name, known or not
@@ -58,6 +59,7 @@ type pod struct {
 	footing footing
 	entered world.PodAdded // what the world was told of it
 	node    string         // where it is charged or would be; empty for none
+	serial  uint64         // of its last bind
 	running bool           // the world knows that it runs
 	kept    bool           // a bound pod keeps it away
 	first   time.Time
@@ -88,10 +90,13 @@ func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 	}
 }
 
-// tick tells the books what time it is. Time never runs backwards in them.
+// tick tells the books what time it is. Time never runs backwards in them: from
+// the first instant on they count what a clock that is never set says has passed.
 func (b *books) tick(now time.Time) {
-	if now.After(b.now) {
+	if b.now.IsZero() {
 		b.now = now
+	} else if passed := now.Sub(b.now); passed > 0 {
+		b.now = b.now.Add(passed)
 	}
 }
 

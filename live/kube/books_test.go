@@ -395,3 +395,35 @@ func TestRemarks(t *testing.T) {
 		t.Errorf("after a taint: %+v, want that the taint is named", got)
 	}
 }
+
+// A node goes and comes back under its name while a bind to it is in flight, and
+// the pod is decided on again. What becomes of the first bind says nothing about
+// the second: its room stays taken until its own end is known.
+func TestOutcomeOfAnEarlierBind(t *testing.T) {
+	w := newTruth(t)
+	w.putNode("n", 8, 1, "", true)
+	w.createPod("first", DefaultName, 1, 1)
+	w.tell()
+	w.tell()
+	w.decide()
+	w.deleteNode("n")
+	w.putNode("n", 8, 1, "", true)
+	w.tell()
+	w.tell()
+	w.decide()
+	w.createPod("second", DefaultName, 1, 1)
+	w.tell()
+	w.decide()
+	if len(w.flying) != 2 || w.flying[1].Key != "ns/first" {
+		t.Fatalf("in flight: %v, want two binds of the first pod", w.flying)
+	}
+	w.land(0, true)
+	w.decide()
+	if len(w.flying) != 1 {
+		t.Errorf("in flight after the end of the earlier bind: %v, want only the later one", w.flying)
+	}
+	w.settleAll()
+	if got := w.bound()["n"]; !slices.Equal(got, []string{"ns/first"}) {
+		t.Errorf("bound: %v, want the first pod alone", got)
+	}
+}

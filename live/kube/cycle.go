@@ -35,6 +35,7 @@ const (
 type Bind struct {
 	Key, UID, Node string
 	Since          time.Time // when the pod was first seen
+	serial         uint64    // tells the binds of one pod apart
 }
 
 // Remark is a reason to be written on a pod.
@@ -64,8 +65,9 @@ func (b *books) decide(kind decision.CycleKind) []Bind {
 		}
 		key, host := snapshot.Pod(d.Pod).Spec.Name, snapshot.Node(d.Place.Node).Spec.Name
 		p := b.pods[key]
-		p.footing, p.node = placing, host
-		binds = append(binds, Bind{Key: key, UID: p.seen.UID, Node: host, Since: p.first})
+		b.serial++
+		p.footing, p.node, p.serial = placing, host, b.serial
+		binds = append(binds, Bind{Key: key, UID: p.seen.UID, Node: host, Since: p.first, serial: b.serial})
 	}
 	b.note(&snapshot.View, plan.Waiting)
 	return binds
@@ -96,7 +98,7 @@ type Outcome struct {
 // history.
 func (b *books) outcome(o *Outcome) {
 	p := b.pods[o.Bind.Key]
-	if p == nil || p.seen.UID != o.Bind.UID || p.footing != placing || p.node != o.Bind.Node {
+	if p == nil || p.seen.UID != o.Bind.UID || p.footing != placing || p.serial != o.Bind.serial {
 		return
 	}
 	if o.Err == nil {
