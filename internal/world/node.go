@@ -79,8 +79,12 @@ type NodeAdded struct {
 	Life      cluster.Life
 }
 
-// hostLabel is the one label that differs among alike nodes.
-const hostLabel = "kubernetes.io/hostname"
+// Alike nodes differ in these labels alone. NameLabel is for rims where a pod may
+// ask for a node by its name; no label of a user has such a key.
+const (
+	hostLabel = "kubernetes.io/hostname"
+	NameLabel = "field:metadata.name"
+)
 
 // maxDevices bounds the devices of one node, far above any machine sold.
 const maxDevices = 64
@@ -257,7 +261,7 @@ func (w *World) class(e *NodeAdded) cluster.ClassID {
 		}
 	}
 	for _, key := range sortedKeys(e.Labels) {
-		if key != hostLabel {
+		if key != hostLabel && key != NameLabel {
 			h = chance.Hash(h, chance.HashString(key), chance.HashString(e.Labels[key]))
 		}
 	}

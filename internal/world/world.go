@@ -43,7 +43,9 @@ func New() *World {
 		shapes:    make(map[uint64]cluster.ShapeID),
 		profiles:  make(map[cluster.Symbol]quantity.MilliGPU),
 		freeNodes: make(map[int32][]cluster.NodeID),
-		extended:  make(map[string]cluster.Dim),
+		extended: map[string]cluster.Dim{ // those that have a unit
+			"ephemeral-storage": cluster.DimEphemeral, "hugepages-2Mi": cluster.DimHuge2Mi, "hugepages-1Gi": cluster.DimHuge1Gi,
+		},
 	}
 }
 

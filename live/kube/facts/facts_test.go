@@ -1,6 +1,7 @@
 package facts_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,9 +43,13 @@ func TestNodeOf(t *testing.T) {
 			Capacity:    list("cpu", "9", string(gpu), "8"),
 			Allocatable: list("cpu", "7500m", "memory", "2Gi", "pods", "110", string(gpu), "2", "ephemeral-storage", "10", "example.com/fpga", "3"),
 			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+
+			DeclaredFeatures: []string{"UserNamespacesHostNetworkSupport"},
 		},
 	}
 	got := facts.NodeOf(n, gpu)
+	labels := maps.Clone(n.Labels)
+	labels[world.NameLabel], labels["feature:UserNamespacesHostNetworkSupport"] = "n", ""
 	card := world.Device{Model: "L4", Memory: 23034 << 20, Island: cluster.None, NUMA: cluster.None, Sharing: cluster.SharingNone}
 	want := facts.Node{
 		Ready:   true,
@@ -52,7 +57,7 @@ func TestNodeOf(t *testing.T) {
 		Added: world.NodeAdded{
 			Name: "n", UID: "u", Domain: "/z/r", CPU: 7500, Memory: 2 << 30, Pods: 110,
 			Extended: map[string]int64{"ephemeral-storage": 10, "example.com/fpga": 3},
-			Devices:  []world.Device{card, card}, Labels: n.Labels, Life: cluster.LifeReady, Authority: cluster.AuthorityPlugin,
+			Devices:  []world.Device{card, card}, Labels: labels, Life: cluster.LifeReady, Authority: cluster.AuthorityPlugin,
 			Taints: []world.Taint{
 				{Key: "a", Value: "b", Effect: cluster.TaintNoExecute},
 				{Key: corev1.TaintNodeUnschedulable, Effect: cluster.TaintNoSchedule},
@@ -191,6 +196,18 @@ func TestSelector(t *testing.T) {
 			[][]world.Requirement{{is, {Key: "k", Op: cluster.OpExists}}, {is, {Key: "n", Op: cluster.OpGreater, Number: 7}}},
 		},
 		{"a term without conditions", corev1.PodSpec{Affinity: affinity(term())}, [][]world.Requirement{{never}}},
+		{
+			"a node by its name, and not by two",
+			corev1.PodSpec{Affinity: affinity(
+				corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"n"}}}},
+				corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n", "m"}}}})},
+			[][]world.Requirement{{{Key: world.NameLabel, Op: cluster.OpNotIn, Values: []string{"n"}}}, {never}},
+		},
+		{
+			"a feature that the node must declare",
+			corev1.PodSpec{HostNetwork: true, HostUsers: new(bool)},
+			[][]world.Requirement{{{Key: "feature:UserNamespacesHostNetworkSupport", Op: cluster.OpExists}}},
+		},
 		{
 			"not a number",
 			corev1.PodSpec{Affinity: affinity(term(corev1.NodeSelectorRequirement{Key: "n", Operator: corev1.NodeSelectorOpLt, Values: []string{"x"}}))},

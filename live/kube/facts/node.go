@@ -42,7 +42,7 @@ type Node struct {
 func NodeOf(n *corev1.Node, gpu corev1.ResourceName) Node {
 	out := Node{Domains: domains(n), Ready: ready(n)}
 	e := &out.Added
-	e.Name, e.UID, e.Labels, e.Authority = n.Name, string(n.UID), n.Labels, cluster.AuthorityPlugin
+	e.Name, e.UID, e.Labels, e.Authority = n.Name, string(n.UID), traits(n), cluster.AuthorityPlugin
 	if last := len(out.Domains); last > 0 {
 		e.Domain = out.Domains[last-1].Name
 	}

@@ -151,9 +151,6 @@ func unsupported(p *corev1.Pod) string {
 		if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 			return "anti-affinity to other pods"
 		}
-		if byField(a.NodeAffinity) {
-			return "node affinity by a field"
-		}
 	}
 	for i := range s.TopologySpreadConstraints {
 		if s.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
@@ -182,17 +179,4 @@ func unsupported(p *corev1.Pod) string {
 func local(v *corev1.VolumeSource) bool {
 	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil ||
 		v.HostPath != nil || v.NFS != nil || v.Image != nil
-}
-
-func byField(a *corev1.NodeAffinity) bool {
-	if a == nil || a.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return false
-	}
-	terms := a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	for i := range terms {
-		if len(terms[i].MatchFields) > 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -6,18 +6,21 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/world"
 )
 
-// selector returns the node selector and the required node affinity as one list
-// of alternatives. An empty list means any node.
+// selector returns the node selector, the required node affinity and the features
+// that a node has to declare as one list of alternatives. An empty list means any
+// node.
 func selector(s *corev1.PodSpec) [][]world.Requirement {
 	var every []world.Requirement
 	for _, key := range slices.Sorted(maps.Keys(s.NodeSelector)) {
 		every = append(every, world.Requirement{Key: key, Op: cluster.OpIn, Values: []string{s.NodeSelector[key]}})
 	}
+	every = append(every, features(s)...)
 	if s.Affinity == nil || s.Affinity.NodeAffinity == nil || s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		if every == nil {
 			return nil
@@ -28,12 +31,15 @@ func selector(s *corev1.PodSpec) [][]world.Requirement {
 	terms := s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	for i := range terms {
 		// A term without conditions matches no node, unlike an empty selector.
-		if len(terms[i].MatchExpressions) == 0 {
+		if len(terms[i].MatchExpressions) == 0 && len(terms[i].MatchFields) == 0 {
 			continue
 		}
 		all := slices.Clone(every)
-		for _, e := range terms[i].MatchExpressions {
-			all = append(all, requirement(&e))
+		for k := range terms[i].MatchExpressions {
+			all = append(all, requirement(&terms[i].MatchExpressions[k]))
+		}
+		for k := range terms[i].MatchFields {
+			all = append(all, named(&terms[i].MatchFields[k]))
 		}
 		out = append(out, all)
 	}
@@ -74,6 +80,21 @@ func requirement(e *corev1.NodeSelectorRequirement) world.Requirement {
 		return nowhere()
 	}
 	return r
+}
+
+// named is a requirement on a field of a node: its name is the only one, and the
+// API takes one value for it.
+func named(e *corev1.NodeSelectorRequirement) world.Requirement {
+	if e.Key != metav1.ObjectNameField || len(e.Values) != 1 {
+		return nowhere()
+	}
+	switch e.Operator {
+	case corev1.NodeSelectorOpIn:
+		return world.Requirement{Key: world.NameLabel, Op: cluster.OpIn, Values: e.Values}
+	case corev1.NodeSelectorOpNotIn:
+		return world.Requirement{Key: world.NameLabel, Op: cluster.OpNotIn, Values: e.Values}
+	}
+	return nowhere()
 }
 
 // tolerations leaves out those that compare by an operator it does not know:
