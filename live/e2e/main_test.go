@@ -20,6 +20,7 @@ import (
 
 	"github.com/headrace-dev/headrace/live/devcluster"
 	"github.com/headrace-dev/headrace/live/kube"
+	"github.com/headrace-dev/headrace/live/measure"
 )
 
 const (
@@ -37,6 +38,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if code, is := measure.Role(); is {
+		os.Exit(code)
+	}
 	if dir := os.Getenv(clusterProcess); dir != "" {
 		os.Exit(beCluster(dir))
 	}
