@@ -68,8 +68,6 @@ func Command() *cobra.Command {
 				return usageError{fmt.Errorf("--output %q: must be %s or %s", output, outputTable, outputJSON)}
 			}
 			o.Progress = c.ErrOrStderr()
-			// That groups are a beta API is not news.
-			rest.SetDefaultWarningHandler(rest.NoWarnings{})
 			report, err := Measure(c.Context(), o)
 			if err != nil {
 				return err
@@ -129,7 +127,8 @@ func (o *Options) check() ([]arm, error) {
 // leastPods makes the slope of a drain one of several pods.
 const leastPods = 40
 
-// Measure measures all arms, in rounds.
+// Measure measures all arms, in rounds. Warnings of API servers are not shown any
+// more afterwards: that groups are a beta API is not news.
 func Measure(ctx context.Context, o Options) (*Report, error) {
 	all, err := o.check()
 	if err != nil {
@@ -141,6 +140,7 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 		}
 		defer os.RemoveAll(o.Dir)
 	}
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	report := &Report{Machine: machine(), Options: o}
 	for round := range o.Repeats {
 		for _, nodes := range o.Nodes {
