@@ -61,6 +61,8 @@ type PodAdded struct {
 	Protected    bool
 	// Since is when it began to wait; 0, and what lies ahead, is now.
 	Since moment.Instant
+	// Policy is the profile whose turn decides about the pod. Empty: any.
+	Policy string `json:",omitempty"`
 }
 
 func (e PodAdded) apply(w *World) error {
@@ -87,6 +89,7 @@ func (e PodAdded) apply(w *World) error {
 		Name: e.Name, UID: e.UID, Shape: w.shape(&e.Request, e.Kind), Kind: w.Symbol(e.Kind),
 		Group: cluster.None, Job: cluster.None, Service: cluster.None, Queue: queue, Rank: cluster.None,
 		Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected,
+		Policy: w.Symbol(e.Policy),
 	}
 	for i := range e.Alternatives {
 		spec.Alternatives = append(spec.Alternatives, w.shape(&e.Alternatives[i], e.Kind))

@@ -52,6 +52,10 @@ const (
 	TaintNoExecute
 )
 
+var taintEffectNames = [...]string{"NoSchedule", "PreferNoSchedule", "NoExecute"} // const: names as in Kubernetes
+
+func (e TaintEffect) String() string { return taintEffectNames[e] }
+
 // Taint keeps pods off a node unless they tolerate it.
 type Taint struct {
 	Key, Value Symbol

@@ -27,6 +27,15 @@ type Explanation struct {
 	Feasible int32  // nodes that could have taken it; 0 when not counted
 	Policy   string // the policy that chose
 	Why      Reason // for decisions that come from a lack of room
+	// RunnersUp are the next best nodes, best first: as many as the cycle asked for,
+	// where the policy gives scores.
+	RunnersUp []RunnerUp `json:",omitempty"`
+}
+
+// RunnerUp is a node that could have been chosen, with the score it had then.
+type RunnerUp struct {
+	Node  cluster.NodeID
+	Score Score
 }
 
 // Decision is one step of a plan.
@@ -60,6 +69,12 @@ type Cycle struct {
 	Seed   int64
 	// Budget is the most hypotheses a search may try; 0 is the default.
 	Budget int64
+	// Profile, where set, names whose turn it is: pods of another policy are not in
+	// the line.
+	Profile cluster.Symbol `json:",omitempty"`
+	// RunnersUp is how many of the next best nodes an explanation lists. It changes
+	// no decision.
+	RunnersUp int32 `json:",omitempty"`
 }
 
 // CycleKind is one of the two rhythms.

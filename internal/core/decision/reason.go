@@ -169,6 +169,9 @@ func amount(v *cluster.View, d cluster.Dim, n int64) string {
 	return fmt.Sprintf("%d %s", n, name)
 }
 
+// Amount is a number in the dimension of the reason, with its unit.
+func (r Reason) Amount(v *cluster.View, n int64) string { return amount(v, r.Dim, n) }
+
 // Kind returns the constraint without its numbers, for counting.
 func (r Reason) Kind(v *cluster.View) string {
 	if name, ok := kinds[r.Code]; ok {
@@ -182,6 +185,23 @@ func (r Reason) Kind(v *cluster.View) string {
 		return where + v.DimName(r.Dim)
 	}
 	return "fits"
+}
+
+// Name is the constraint as one word for programs; it does not change between
+// versions.
+func (c Code) Name() string {
+	if name, ok := codeNames[c]; ok {
+		return name
+	}
+	return "Other"
+}
+
+var codeNames = map[Code]string{ // const: names of the constraints for programs
+	Fits: "Fits", NoNodes: "NoNodes", DeviceModel: "DeviceModel", DeviceMemorySize: "DeviceMemorySize", DeviceKind: "DeviceKind",
+	DeviceCount: "DeviceCount", DeviceLink: "DeviceLink", NodeCapacity: "NodeCapacity", DeviceAuthority: "DeviceAuthority",
+	NodeExcluded: "NodeExcluded", NodeSelector: "NodeSelector", NodeTaint: "NodeTaint", NodeLife: "NodeLife", NodeRoom: "NodeRoom",
+	DeviceRoom: "DeviceRoom", DeviceMemoryRoom: "DeviceMemoryRoom", DeviceProfileRoom: "DeviceProfileRoom", DeviceIdle: "DeviceIdle",
+	DeviceLinkRoom: "DeviceLinkRoom", QueueLimit: "QueueLimit", PolicyWaits: "PolicyWaits", GaveUp: "GaveUp",
 }
 
 var kinds = map[Code]string{ // const: names of the constraints

@@ -34,7 +34,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 
 	// 3. Share: whose turn is it, among those for whom there is room at all?
 	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len())}
-	line := r.hopeful(s.AppendWaiting(nil))
+	line := r.hopeful(inLine(&s.View, c))
 
 	// 4. Place: each in turn where it is best, or remember what binds it.
 	for len(line) > 0 {
@@ -229,6 +229,7 @@ func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.Node
 	} else if r.policy.Choose == nil {
 		because.Score.Total = r.memo.value(v, shape, node)
 	}
+	r.compareWith(&because, pod, shape, node)
 	if err := r.txn.Place(pod, place); err != nil {
 		return false
 	}
@@ -256,6 +257,9 @@ func (r *round) plan() decision.Plan {
 // carryOut runs the steps of a policy that decides whole rounds.
 func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy) decision.Plan {
 	for _, step := range p.Round(t.View(), c) {
+		if c.Profile != 0 && t.View().Pod(step.Pod).Spec.Policy != c.Profile {
+			continue
+		}
 		if step.Place.Placed() {
 			_ = t.Place(step.Pod, step.Place) // a step that would overdraw is refused
 		} else {
@@ -263,7 +267,7 @@ func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy) decision.Plan {
 		}
 	}
 	plan := decision.NewPlan(c, t, func(cluster.PodID) decision.Explanation { return decision.Explanation{Policy: p.Name} })
-	for _, pod := range t.View().AppendWaiting(nil) {
+	for _, pod := range inLine(t.View(), c) {
 		shape := t.View().Pod(pod).Spec.Shape
 		why := fit.Queue(t.View(), pod, shape)
 		if why.None() {
