@@ -8,12 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/journal"
+	"github.com/headrace-dev/headrace/internal/rivals"
 	"github.com/headrace-dev/headrace/internal/sim"
 	"github.com/headrace-dev/headrace/internal/sim/model"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
+	"github.com/headrace-dev/headrace/internal/world"
 )
 
 // record runs a policy on a workload and returns the journal.
@@ -66,6 +70,53 @@ func TestReplayGivesTheSameDigests(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestReplayOfGroups: what is told, decided and accepted of groups replays digest
+// for digest.
+func TestReplayOfGroups(t *testing.T) {
+	var out bytes.Buffer
+	record, w, policy := journal.NewWriter(&out), world.New(), engine.Headrace()
+	tell := func(e world.Event) {
+		if err := w.Apply(w.Now(), e); err != nil {
+			t.Fatal(err)
+		}
+		record.Event(w.Now(), e)
+	}
+	record.Begin(sim.Ours, rivals.Side{})
+	tell(world.NodeAdded{Name: "n", CPU: 4000, Memory: 1 << 30, Pods: 10, Life: cluster.LifeReady})
+	for i := range 5 {
+		tell(world.PodAdded{Name: fmt.Sprint("p-", i), Group: []string{"a", "b"}[i%2], Request: world.Request{CPU: 1000}})
+	}
+	tell(world.GroupAdded{Name: "a", Minimum: 4})
+	tell(world.GroupAdded{Name: "b", Minimum: 2})
+	bound := 0
+	for number := range uint64(3) {
+		cycle := decision.Cycle{Number: number, Now: w.Now()}
+		snapshot := w.Snapshot()
+		plan := engine.Decide(snapshot, cycle, policy, nil)
+		record.Cycle(cycle, plan.Digest(&snapshot.View))
+		for _, bundle := range plan.Bundles() {
+			tell(world.Acceptance(bundle))
+			for i := range bundle {
+				tell(world.Bound{Name: snapshot.Pod(bundle[i].Pod).Spec.Name})
+				bound++
+			}
+		}
+		switch number {
+		case 0:
+			tell(world.GroupChanged{Name: "a", Minimum: 2})
+		case 1:
+			tell(world.GroupRemoved{Name: "b"})
+		}
+	}
+	if err := record.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := journal.Replay("j", &out, policyOf)
+	if err != nil || got.Cycles != 3 || got.Differing != 0 || bound != 4 {
+		t.Errorf("%d bound, replayed %+v, %v; want 4 bound and 3 cycles as recorded", bound, got, err)
 	}
 }
 

@@ -34,9 +34,10 @@ type entry struct {
 // to another event.
 func kinds() map[string]world.Event {
 	return map[string]world.Event{
-		"accepted": world.Accepted{}, "bind_refused": world.BindRefused{}, "bound": world.Bound{},
+		"accepted": world.Accepted{}, "accepted_together": world.AcceptedTogether{}, "bind_refused": world.BindRefused{}, "bound": world.Bound{},
 		"device_health": world.DeviceHealth{}, "domain_added": world.DomainAdded{}, "evicted": world.Evicted{},
 		"facts_known": world.FactsKnown{}, "hold_dropped": world.HoldDropped{}, "interned": world.Interned{},
+		"group_added": world.GroupAdded{}, "group_changed": world.GroupChanged{}, "group_removed": world.GroupRemoved{},
 		"learned": world.Learned{}, "lost": world.Lost{}, "node_added": world.NodeAdded{}, "node_changed": world.NodeChanged{}, "node_life": world.NodeLife{},
 		"node_removed": world.NodeRemoved{}, "pod_added": world.PodAdded{}, "pod_found": world.PodFound{}, "pod_removed": world.PodRemoved{},
 		"queue_added": world.QueueAdded{}, "started": world.Started{},

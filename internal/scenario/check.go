@@ -48,6 +48,9 @@ func (in *interp) check() error {
 	if err := obedient(snapshot, &first); err != nil {
 		return err
 	}
+	if err := in.allOrNone(snapshot, &first); err != nil {
+		return err
+	}
 	return in.reasoned(snapshot, &first)
 }
 

@@ -74,23 +74,32 @@ func planLines(v *cluster.View, plan *decision.Plan) []string {
 // was made for refuses is a fault.
 func (in *interp) commit(v *cluster.View, plan *decision.Plan, held bool) error {
 	in.cycle++
-	for i := range plan.Decisions {
-		d := &plan.Decisions[i]
-		name := v.Pod(d.Pod).Spec.Name
-		if err := in.apply(world.Accepted{Decision: *d}); err != nil {
-			return violated("the plan's own world refuses %s: %v", d.Line(v), err)
+	for _, bundle := range plan.Bundles() {
+		if err := in.apply(world.Acceptance(bundle)); err != nil {
+			return violated("the plan's own world refuses %s: %v", bundle[0].Line(v), err)
 		}
-		in.because[name] = d.Because
-		if held {
-			continue
+		for i := range bundle {
+			if err := in.succeed(v, &bundle[i], held); err != nil {
+				return err
+			}
 		}
-		var outcome world.Event = world.Bound{Name: name}
-		if d.Action == cluster.ActionEvict {
-			outcome = world.Evicted{Name: name}
-		}
-		if err := in.apply(outcome); err != nil {
-			return violated("after %s: %v", d.Line(v), err)
-		}
+	}
+	return nil
+}
+
+// succeed lets an accepted decision be carried out, unless it is held.
+func (in *interp) succeed(v *cluster.View, d *decision.Decision, held bool) error {
+	name := v.Pod(d.Pod).Spec.Name
+	in.because[name] = d.Because
+	if held {
+		return nil
+	}
+	var outcome world.Event = world.Bound{Name: name}
+	if d.Action == cluster.ActionEvict {
+		outcome = world.Evicted{Name: name}
+	}
+	if err := in.apply(outcome); err != nil {
+		return violated("after %s: %v", d.Line(v), err)
 	}
 	return nil
 }

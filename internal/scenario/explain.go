@@ -6,6 +6,7 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/world"
 )
@@ -42,12 +43,27 @@ func (in *interp) explain(c *call) ([]string, error) {
 	}), nil
 }
 
-// binding is what keeps a pod of a shape from every node.
+// binding is what keeps a pod of a shape from every node, or its group from
+// starting.
 func (in *interp) binding(v *cluster.View, id cluster.PodID, shape cluster.ShapeID) decision.Reason {
+	if group := v.Pod(id).Spec.Group; group != cluster.None && !v.Group(group).Whole() {
+		return in.nextReason(id)
+	}
 	if why := fit.Queue(v, id, shape); !why.None() {
 		return why
 	}
 	return fit.Explain(v, shape)
+}
+
+// nextReason is why the next cycle would let a pod wait, if it would.
+func (in *interp) nextReason(id cluster.PodID) decision.Reason {
+	plan := engine.Decide(in.world.Snapshot(), in.nextCycle(decision.CycleArrival), in.policy, &in.memo)
+	for _, w := range plan.Waiting {
+		if w.Pod == id {
+			return *w.Why
+		}
+	}
+	return decision.Reason{}
 }
 
 // eachChoice prints a line for each shape that the pod would take.

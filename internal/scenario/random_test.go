@@ -35,7 +35,7 @@ func randomText(policy string, seed int64) string {
 	s := chance.New(seed)
 	pick := func(words ...string) string { return words[s.Below(int64(len(words)))] }
 	var b strings.Builder
-	fmt.Fprintf(&b, "policy %s seed=%d\n  typical count=2 gpus=1\n  typical share=300\nqueue q limit=3gpu\nqueue r parent=q limit=1500milli\n", policy, seed)
+	fmt.Fprintf(&b, "policy %s seed=%d\n  typical count=2 gpus=1\n  typical share=300\ngroup two min=2\nqueue q limit=3gpu\nqueue r parent=q limit=1500milli\n", policy, seed)
 	node := func() string { return pick("n1", "n2", "n3", "n4") }
 	pod := func() string { return pick("a", "b", "c", "d", "e", "f", "g", "h") }
 	devices := func() string {
@@ -43,12 +43,12 @@ func randomText(policy string, seed int64) string {
 			pick("", "", "", " model=A100", " model=T4,A100", " min-gpu-memory=30GiB") + pick("", "", "", " same-island", " same-numa")
 	}
 	for range statementsPerText {
-		switch s.Below(16) {
+		switch s.Below(17) {
 		case 0, 1:
 			fmt.Fprintf(&b, "node %s cpu=8 pods=5 gpus=%s%s%s\n", node(), pick("2xA100", "4xA100", "2xT4,2xA100", "4xT4"), pick("", " islands=2", " islands=2 numa=2"),
 				pick("", "", " authority=plugin", " sharing=none", " partitions=7:1g=1,3g=3", " taint=k=v:NoSchedule", " labels=pool=x", " gpu-memory=unknown"))
 		case 2, 3, 4, 5:
-			fmt.Fprintf(&b, "pod %s cpu=%d%s%s%s%s\n", pod(), s.Below(4), devices(), pick("", " tolerate=k", " select=pool=x", " select=!pool"), pick("", "", " queue=q", " queue=r"), pick("", " priority=3", " sla=1h"))
+			fmt.Fprintf(&b, "pod %s cpu=%d%s%s%s%s\n", pod(), s.Below(4), devices(), pick("", " tolerate=k", " select=pool=x", " select=!pool"), pick("", "", " queue=q", " queue=r")+pick("", "", " group=two", " group=more"), pick("", " priority=3", " sla=1h"))
 			if s.Below(4) == 0 {
 				fmt.Fprintf(&b, "  %s%s\n", pick("or", "and"), devices())
 			}
@@ -66,6 +66,8 @@ func randomText(policy string, seed int64) string {
 			fmt.Fprintf(&b, "remove-node %s\n", node())
 		case 14:
 			fmt.Fprintf(&b, "%s %s %s\n", pick("exclude", "include"), pod(), node())
+		case 16:
+			fmt.Fprintf(&b, "%s\n", pick("group more min=3 hold=1m", "change-group two min=1", "change-group two min=3 hold=10m", "remove-group more"))
 		case 15:
 			b.WriteString(pick("after 5m", "rounds", "show digest") + "\n")
 		}

@@ -195,12 +195,13 @@ func (c *clock) review() error {
 // think runs one cycle and commits to its plan.
 func (c *clock) think(kind decision.CycleKind) error {
 	_, plan := c.decide(c.now, kind)
-	for i := range plan.Decisions {
-		d := &plan.Decisions[i]
-		if err := c.apply(c.now, world.Accepted{Decision: *d}); err != nil {
+	for _, bundle := range plan.Bundles() {
+		if err := c.apply(c.now, world.Acceptance(bundle)); err != nil {
 			return err
 		}
-		c.actor.accepted(d)
+		for i := range bundle {
+			c.actor.accepted(&bundle[i])
+		}
 	}
 	v := c.world.View()
 	c.waits = plan.Waiting

@@ -4,7 +4,7 @@
 //	w := world.New()
 //	err := w.Apply(at, world.NodeAdded{…})
 //	plan := engine.Decide(w.Snapshot(), …)
-//	err = w.Apply(at, world.Accepted{Decision: plan.Decisions[0]})
+//	err = w.Apply(at, world.Acceptance(plan.Bundles()[0]))
 //
 // An event that cannot be applied is an error that names the field and the
 // value, and changes nothing. Three kinds of events come in: facts (nodes,

@@ -86,6 +86,9 @@ func newTown(t fatal, from source) *town {
 	for range 2 + from.below(5) {
 		c.addNode()
 	}
+	for i := range from.below(3) {
+		c.must(world.GroupAdded{Name: []string{"few", "many"}[i], Minimum: int32(1 + from.below(4))})
+	}
 	for range 1 + from.below(12) {
 		c.addPod()
 	}
@@ -181,6 +184,7 @@ func (c *town) addPod() {
 	e := world.PodAdded{
 		Name: fmt.Sprintf("pod-%d", c.serial), Request: requests[c.from.below(len(requests))],
 		Queue: []string{"", "", "root", "team"}[c.from.below(4)], Priority: int32(c.from.below(3)),
+		Group:    []string{"", "", "", "few", "many"}[c.from.below(5)],
 		SLATotal: moment.Span(c.from.below(3)) * moment.Minute,
 	}
 	if c.from.below(4) == 0 {
@@ -194,7 +198,7 @@ func (c *town) addPod() {
 func (c *town) step() {
 	c.t.Helper()
 	c.at = c.at.Add(moment.Second)
-	switch c.from.below(21) {
+	switch c.from.below(23) {
 	case 0:
 		if len(c.nodes) < 12 {
 			c.addNode()
@@ -236,6 +240,8 @@ func (c *town) step() {
 		if len(c.nodes) > 0 {
 			c.must(world.NodeChanged{NodeAdded: nodeKind(c.from.below(4), c.node())})
 		}
+	case 18:
+		c.regroup()
 	default:
 		c.may(world.Bound{Name: c.pod()})
 	}
@@ -257,6 +263,20 @@ func (c *town) learn() {
 		b.Demand, b.Worth = c.demand.Table(), learn.Worth(v, &c.demand)
 	}
 	c.must(world.Learned{Beliefs: b})
+}
+
+// regroup adds, changes or removes a group, sound or not.
+func (c *town) regroup() {
+	c.t.Helper()
+	name, minimum, hold := []string{"few", "many"}[c.from.below(2)], int32(c.from.below(5)), moment.Span(c.from.below(3))*moment.Second
+	switch c.from.below(4) {
+	case 0:
+		c.may(world.GroupRemoved{Name: name})
+	case 1:
+		c.may(world.GroupChanged{Name: name, Minimum: minimum, Hold: hold})
+	default:
+		c.may(world.GroupAdded{Name: name, Minimum: minimum, Hold: hold, Queue: []string{"", "team"}[c.from.below(2)]})
+	}
 }
 
 func (c *town) node() string {
@@ -347,13 +367,12 @@ func (c *town) exclude() {
 func (c *town) carry(plan *decision.Plan) {
 	c.t.Helper()
 	v := c.w.View()
-	for i := range plan.Decisions {
-		d := &plan.Decisions[i]
-		line := d.Line(v)
-		if err := c.w.Apply(c.at, world.Accepted{Decision: *d}); err != nil {
-			c.t.Fatalf("decision %d of %d, %s: %v", i+1, len(plan.Decisions), line, err)
+	for i, bundle := range plan.Bundles() {
+		line := bundle[0].Line(v)
+		if err := c.w.Apply(c.at, world.Acceptance(bundle)); err != nil {
+			c.t.Fatalf("bundle %d of %d decisions, %s: %v", i+1, len(plan.Decisions), line, err)
 		}
-		if d.Action == cluster.ActionEvict {
+		if d := &bundle[0]; d.Action == cluster.ActionEvict {
 			c.must(world.Evicted{Name: v.Pod(d.Pod).Spec.Name})
 		}
 	}
@@ -361,6 +380,9 @@ func (c *town) carry(plan *decision.Plan) {
 	for i := range plan.Decisions {
 		if d := &plan.Decisions[i]; d.Action == cluster.ActionBind && c.from.below(3) > 0 {
 			name := v.Pod(d.Pod).Spec.Name
+			if v.Pod(d.Pod).Phase != cluster.PhasePlacing {
+				continue // held until an eviction is done
+			}
 			c.must(world.Bound{Name: name})
 			if c.from.below(2) > 0 {
 				c.must(world.Started{Name: name})

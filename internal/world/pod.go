@@ -53,6 +53,7 @@ type PodAdded struct {
 	UID          string // empty: the name
 	Kind         string
 	Queue        string
+	Group        string // starts with the others of it, or waits; it may come later
 	Priority     int32
 	Request      Request
 	Alternatives []Request
@@ -85,9 +86,16 @@ func (e PodAdded) apply(w *World) error {
 	if e.UID == "" {
 		e.UID = e.Name
 	}
+	group := cluster.GroupID(cluster.None)
+	if e.Group != "" {
+		group = w.groupNamed(e.Group)
+		if queue == cluster.None {
+			queue = w.ledger.Group(group).Queue
+		}
+	}
 	spec := &cluster.PodSpec{
 		Name: e.Name, UID: e.UID, Shape: w.shape(&e.Request, e.Kind), Kind: w.Symbol(e.Kind),
-		Group: cluster.None, Job: cluster.None, Service: cluster.None, Queue: queue, Rank: cluster.None,
+		Group: group, Job: cluster.None, Service: cluster.None, Queue: queue, Rank: cluster.None,
 		Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected,
 		Policy: w.Symbol(e.Policy),
 	}
@@ -234,6 +242,7 @@ func (e PodRemoved) apply(w *World) error {
 		w.ledger.SetPhase(id, cluster.PhaseGone)
 	}
 	delete(w.pods, e.Name)
+	w.dropGroup(w.ledger.Pod(id).Spec.Group)
 	w.freePods = append(w.freePods, id)
 	return nil
 }

@@ -18,6 +18,7 @@ type World struct {
 	pods    map[string]cluster.PodID
 	domains map[string]cluster.DomainID
 	queues  map[string]cluster.QueueID
+	groups  map[string]cluster.GroupID
 	classes map[uint64]cluster.ClassID
 	shapes  map[uint64]cluster.ShapeID
 	// profiles holds, per partition name, the most of a device that one takes on
@@ -27,6 +28,7 @@ type World struct {
 	freePods    []cluster.PodID
 	freeNodes   map[int32][]cluster.NodeID // by number of devices
 	freeIntents []cluster.IntentID
+	freeGroups  []cluster.GroupID
 	extended    map[string]cluster.Dim
 	dimNames    []cluster.Symbol
 }
@@ -39,6 +41,7 @@ func New() *World {
 		pods:      make(map[string]cluster.PodID),
 		domains:   make(map[string]cluster.DomainID),
 		queues:    make(map[string]cluster.QueueID),
+		groups:    make(map[string]cluster.GroupID),
 		classes:   make(map[uint64]cluster.ClassID),
 		shapes:    make(map[uint64]cluster.ShapeID),
 		profiles:  make(map[cluster.Symbol]quantity.MilliGPU),
@@ -63,8 +66,10 @@ func (w *World) Apply(at moment.Instant, e Event) error {
 	w.now = at
 	if err := e.apply(w); err != nil {
 		w.now = before
+		w.ledger.TakeRegrouped()
 		return err
 	}
+	w.timeGroups()
 	return nil
 }
 

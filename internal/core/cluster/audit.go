@@ -15,7 +15,7 @@ func Audit(v *View) error {
 		view: v, milli: make([]quantity.MilliGPU, v.Devices.Len()), memory: make([]quantity.Bytes, v.Devices.Len()),
 		holders: make([]int32, v.Devices.Len()), counters: make(map[DeviceID][]int64), used: make([]Vector, v.Nodes.Len()), pods: make([]int, v.Nodes.Len()),
 	}
-	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.hashes, a.queues, a.waiting, a.intents} {
+	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.hashes, a.queues, a.groups, a.waiting, a.intents} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -220,6 +220,31 @@ func (a *audit) queues() error {
 		}
 		if q.LimitMilli > 0 && q.UsedMilli > q.LimitMilli && !q.Overdrawn {
 			return fmt.Errorf("audit: queue %s: uses %d milli-GPU, its limit is %d", q.Name, q.UsedMilli, q.LimitMilli)
+		}
+	}
+	return nil
+}
+
+func (a *audit) groups() error {
+	v := a.view
+	members, placed := make([]int32, v.Groups.Len()), make([]int32, v.Groups.Len())
+	for i := range v.Pods.Len() {
+		p := v.Pod(PodID(i))
+		if p.Phase == PhaseGone || p.Spec.Group == None {
+			continue
+		}
+		members[p.Spec.Group]++
+		if p.Phase.inPlace() {
+			placed[p.Spec.Group]++
+		}
+	}
+	for i := range members {
+		g := v.Group(GroupID(i))
+		if g.Members != members[i] || g.Placed != placed[i] {
+			return fmt.Errorf("audit: group %s: %d members and %d placed, counted %d and %d", g.Name, g.Members, g.Placed, members[i], placed[i])
+		}
+		if g.Broken() != (g.Deadline > 0) {
+			return fmt.Errorf("audit: group %s: %d of at least %d members placed, with the deadline %v", g.Name, g.Placed, g.Minimum, g.Deadline)
 		}
 	}
 	return nil

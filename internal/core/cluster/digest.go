@@ -25,6 +25,11 @@ func (v *View) Digest() uint64 {
 		}
 		sum += h
 	}
+	for i := range v.Groups.Len() {
+		if g := v.Groups.At(int32(i)); g.Known || g.Members > 0 {
+			sum += v.groupDigest(g)
+		}
+	}
 	for i := range v.Domains.Len() {
 		d := v.Domains.At(int32(i))
 		sum += chance.Fold(d.Totals.digest(4), d.Key)
@@ -46,7 +51,21 @@ func (v *View) podDigest(p *Pod) uint64 {
 	if p.LastNode != None {
 		h = chance.Fold(h, v.Node(p.LastNode).Key)
 	}
+	if p.Spec.Group != None {
+		h = chance.Fold(h, v.Group(p.Spec.Group).Key)
+	}
 	return chance.Fold(h, v.PlacementDigest(&p.Placement))
+}
+
+func (v *View) groupDigest(g *Group) uint64 {
+	h := chance.Hash(8, g.Key, uint64(g.Minimum), uint64(g.Hold), uint64(g.Deadline), uint64(g.Members), uint64(g.Placed))
+	if g.Queue != None {
+		h = chance.Fold(h, v.Queues.At(int32(g.Queue)).Key)
+	}
+	if g.Known {
+		h++
+	}
+	return h
 }
 
 // PlacementDigest hashes a placement by the node's name and the devices'

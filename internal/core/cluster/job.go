@@ -27,21 +27,6 @@ type TopologyWish struct {
 	Required bool // else preferred
 }
 
-// Group is a set of pods that start all or none. A group of groups has
-// children; each must reach its own minimum.
-type Group struct {
-	Name       string
-	Key        uint64
-	Generation uint32
-	Parent     GroupID // None at the top
-	Job        JobID
-	Queue      QueueID
-	Minimum    int32
-	Wished     int32
-	Topology   []TopologyWish
-	Deadline   moment.Instant // by when a partly placed group gives its room back
-}
-
 // JobState is where a job stands.
 type JobState uint8
 

@@ -15,6 +15,7 @@ type Ledger struct {
 	View
 	owner     *owner
 	recording bool
+	regrouped []GroupID // groups that changed, until they are asked for
 }
 
 // NewLedger returns an empty one.
@@ -137,6 +138,9 @@ func (l *Ledger) setPhase(id PodID, phase Phase) {
 	p := l.pod(id)
 	if (p.Phase == PhaseWaiting) != (phase == PhaseWaiting) {
 		*l.waiting.own(int32(id)/64, l.owner, l.recording) ^= 1 << (uint(id) % 64)
+	}
+	if p.Spec.Group != None {
+		l.countMember(p.Spec.Group, p.Phase, phase)
 	}
 	p.Phase = phase
 }

@@ -10,6 +10,9 @@ const (
 	chunkRows  = pageRows * chunkPages
 )
 
+// undoKept is how many pre-images a table keeps room for between two attempts.
+const undoKept = 1024
+
 // owner is the right to write in place. It carries a byte so that two owners
 // never share an address.
 type owner struct{ _ byte }
@@ -109,6 +112,14 @@ func (t *Table[T]) rollback(m tableMark, o *owner) {
 	clear(t.undo[m.undo:])
 	t.undo = t.undo[:m.undo]
 	t.length = m.length
+}
+
+// forgetUndo drops the pre-images, and the room they take where it is much.
+func (t *Table[T]) forgetUndo() {
+	clear(t.undo)
+	if t.undo = t.undo[:0]; cap(t.undo) > undoKept {
+		t.undo = nil
+	}
 }
 
 // frozen returns the table for a reader: same pages, no right to write.

@@ -32,30 +32,17 @@ func (t *Txn) Base() *Snapshot { return t.base }
 
 // Mark is a point that Rollback can return to.
 type Mark struct {
-	nodes, devices, pods, queues, domains, classes, waiting tableMark
-	touched                                                 int
+	ledger  ledgerMark
+	touched int
 }
 
 // Mark remembers the present state.
-func (t *Txn) Mark() Mark {
-	l := &t.ledger
-	return Mark{
-		nodes: l.Nodes.mark(), devices: l.Devices.mark(), pods: l.Pods.mark(), queues: l.Queues.mark(),
-		domains: l.Domains.mark(), classes: l.Classes.mark(), waiting: l.waiting.mark(), touched: len(t.touched),
-	}
-}
+func (t *Txn) Mark() Mark { return Mark{ledger: t.ledger.mark(), touched: len(t.touched)} }
 
 // Rollback returns to a mark taken earlier in this transaction. Marks taken
 // after that one are void.
 func (t *Txn) Rollback(m Mark) {
-	l := &t.ledger
-	l.Nodes.rollback(m.nodes, l.owner)
-	l.Devices.rollback(m.devices, l.owner)
-	l.Pods.rollback(m.pods, l.owner)
-	l.Queues.rollback(m.queues, l.owner)
-	l.Domains.rollback(m.domains, l.owner)
-	l.Classes.rollback(m.classes, l.owner)
-	l.waiting.rollback(m.waiting, l.owner)
+	t.ledger.rollback(m.ledger)
 	t.touched = t.touched[:m.touched]
 }
 

@@ -1,7 +1,9 @@
 package decision
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
@@ -40,15 +42,18 @@ type RunnerUp struct {
 
 // Decision is one step of a plan.
 type Decision struct {
-	ID       uint64 // hash of the cycle, the subject and the action
-	Action   cluster.Action
-	Pod      cluster.PodID
-	Subject  uint64 // the subject's key: its name, hashed
-	Row      cluster.Ref
-	Place    cluster.Placement
-	Host     cluster.Ref // the node of Place
-	RelyOn   uint64      // State of the node in the snapshot
-	After    []uint64
+	ID      uint64 // hash of the cycle, the subject and the action
+	Action  cluster.Action
+	Pod     cluster.PodID
+	Subject uint64 // the subject's key: its name, hashed
+	Row     cluster.Ref
+	Place   cluster.Placement
+	Host    cluster.Ref // the node of Place
+	RelyOn  uint64      // State of the node in the snapshot
+	After   []uint64
+	// Together, when set, ties decisions with the same value: all of them are
+	// carried out, or none.
+	Together uint64
 	Deadline moment.Instant
 	Because  Explanation
 }
@@ -90,6 +95,55 @@ type Plan struct {
 	Cycle     Cycle
 	Decisions []Decision
 	Waiting   []Waiting
+}
+
+// Bundles cuts the decisions, in order, into what is accepted together: single
+// decisions, and those of one group.
+func (p *Plan) Bundles() [][]Decision {
+	out := make([][]Decision, 0, len(p.Decisions))
+	for rest := p.Decisions; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[0].Together != 0 && rest[n].Together == rest[0].Together {
+			n++
+		}
+		out = append(out, rest[:n:n])
+		rest = rest[n:]
+	}
+	return out
+}
+
+// Tie makes decisions of one bundle out of those that tie gives the same value,
+// and puts them next to each other. They were found without counting on room that
+// others leave, and so they come after nothing.
+func (p *Plan) Tie(tie func(*Decision) uint64) {
+	first := make(map[uint64]int)
+	order := make([]int, len(p.Decisions))
+	for i := range p.Decisions {
+		d := &p.Decisions[i]
+		order[i] = i
+		if d.Together = tie(d); d.Together == 0 {
+			continue
+		}
+		d.After = nil
+		if at, seen := first[d.Together]; seen {
+			order[i] = at
+		} else {
+			first[d.Together] = i
+		}
+	}
+	if len(first) == 0 {
+		return
+	}
+	index := make([]int, len(order))
+	for i := range index {
+		index[i] = i
+	}
+	slices.SortFunc(index, func(a, b int) int { return cmp.Or(cmp.Compare(order[a], order[b]), cmp.Compare(a, b)) })
+	sorted := make([]Decision, len(index))
+	for i, from := range index {
+		sorted[i] = p.Decisions[from]
+	}
+	p.Decisions = sorted
 }
 
 // NewPlan turns the net difference of a transaction into decisions. Binds come
@@ -142,11 +196,18 @@ func (p *Plan) Digest(v *cluster.View) uint64 {
 		d := &p.Decisions[i]
 		h = chance.Fold(h, d.ID)
 		h = chance.Fold(h, v.PlacementDigest(&d.Place))
+		if d.Together != 0 {
+			h = chance.Fold(h, d.Together)
+		}
 	}
 	waiting := uint64(0)
 	for i := range p.Waiting {
 		w := &p.Waiting[i]
-		waiting += chance.Hash(v.Pod(w.Pod).Key, uint64(w.Why.Code), uint64(w.Why.Need), uint64(w.Why.Have))
+		own := chance.Hash(v.Pod(w.Pod).Key, uint64(w.Why.Code), uint64(w.Why.Need), uint64(w.Why.Have))
+		if w.Why.Members > 0 {
+			own = chance.Hash(own, uint64(w.Why.Members), uint64(w.Why.Seated))
+		}
+		waiting += own
 	}
 	return chance.Fold(h, waiting)
 }

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
@@ -39,11 +40,17 @@ const (
 	QueueLimit  // the pod's queue, or one above it, is at its limit
 	PolicyWaits // there is room, and the policy does not take it
 	GaveUp      // the search ran out of budget; it does not say "impossible"
+
+	// What keeps a member of a group waiting before anything is searched for it.
+	GroupUnknown // the group it names does not exist
+	GroupMembers // fewer members have come than have to start together
 )
 
 // Future returns what has to happen before the answer of a code can change.
 func (c Code) Future() Future {
 	switch {
+	case c == GroupUnknown || c == GroupMembers:
+		return AfterChange
 	case c >= NodeRoom:
 		return AfterRoom
 	case c > NodeCapacity || c == NoNodes || c == Fits:
@@ -78,6 +85,12 @@ type Reason struct {
 	Nodes, Of int32
 	// Queue is the one at its limit, for QueueLimit.
 	Queue cluster.QueueID
+	// Group is the one that does not exist, for GroupUnknown.
+	Group cluster.GroupID
+	// Members is how many have to start together, where a group waits: Seated of
+	// them have a place or would get one, and the rest is about the next. 0: the
+	// reason is a single pod's.
+	Members, Seated int32
 }
 
 // None says that nothing binds.
@@ -86,6 +99,9 @@ func (r Reason) None() bool { return r.Code == Fits }
 // Describe returns the reason in one sentence, with names out of the view.
 func (r Reason) Describe(v *cluster.View) string {
 	text := r.constraint(v)
+	if r.Members > 0 {
+		text = r.asMember(text)
+	}
 	if r.Of > 0 {
 		text += fmt.Sprintf(" (%d of %d nodes)", r.Nodes, r.Of)
 	}
@@ -93,6 +109,19 @@ func (r Reason) Describe(v *cluster.View) string {
 		text += "; " + r.Code.Future().String()
 	}
 	return text
+}
+
+// asMember says of a group what binds the first member that has no room.
+func (r Reason) asMember(text string) string {
+	have := "has"
+	if r.Seated != 1 {
+		have = "have"
+	}
+	next := "for the next one " + text
+	if strings.HasPrefix(text, "needs ") {
+		next = "the next one " + text
+	}
+	return fmt.Sprintf("%d of %d members %s room; %s", r.Seated, r.Members, have, next)
 }
 
 func (r Reason) constraint(v *cluster.View) string {
@@ -137,6 +166,10 @@ func (r Reason) constraint(v *cluster.View) string {
 		return fmt.Sprintf("queue %s would use %d milli-GPU, its limit is %d", v.Queues.At(int32(r.Queue)).Name, r.Need, r.Have)
 	case PolicyWaits:
 		return "there is room; the policy lets it wait"
+	case GroupUnknown:
+		return fmt.Sprintf("group %s does not exist yet", v.Group(r.Group).Name)
+	case GroupMembers:
+		return fmt.Sprintf("%d of %d members of its group have arrived", r.Have, r.Need)
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
@@ -224,4 +257,6 @@ var kinds = map[Code]string{ // const: names of the constraints
 	QueueLimit:        "queue at its limit",
 	PolicyWaits:       "the policy lets it wait",
 	GaveUp:            "search gave up",
+	GroupUnknown:      "its group does not exist",
+	GroupMembers:      "members of its group have not arrived",
 }

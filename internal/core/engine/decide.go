@@ -34,21 +34,29 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 
 	// 3. Share: whose turn is it, among those for whom there is room at all?
 	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len())}
-	line := r.hopeful(inLine(&s.View, c))
+	line := inLine(&s.View, c)
+	r.muster(line)
+	r.mend()
+	line = r.hopeful(line)
 
-	// 4. Place: each in turn where it is best, or remember what binds it.
+	// 4. Place: each in turn where it is best, a group all or none; or remember what
+	// binds it.
 	for len(line) > 0 {
 		r.bringForward(line)
-		if r.hopeless(line[0]) {
+		switch pod := line[0]; {
+		case r.seated(pod):
+			line = line[1:]
+		case r.waitingSquad(pod) == nil && r.hopeless(pod):
 			line = r.hopeful(line)
-			continue
+		default:
+			r.place(pod)
+			line = line[1:]
 		}
-		r.place(line[0])
-		line = line[1:]
 	}
 
 	// 5. Repair: who should give way, where the policy names victims?
 	r.repair()
+	r.giveBack()
 
 	// 6. The plan is the net difference.
 	return r.plan()
@@ -74,7 +82,13 @@ type round struct {
 	waiting []decision.Waiting
 	// full holds, per shape, what binds where there is no room left in this cycle.
 	// Room only shrinks while pods are placed, so the answer stands.
-	full []*decision.Reason
+	full       []*decision.Reason
+	shapesFull int               // how many there are
+	trying     bool              // between try, and keep or regret
+	filled     []cluster.ShapeID // those that became full since try
+	// squads are the groups that have not got their minimum; nil without such.
+	squads     []squad
+	turnedAway map[uint64]*decision.Reason // why alike groups do not start
 	// turns counts pods brought forward; sorted says that the line is in order.
 	turns   int
 	sorted  bool
@@ -86,17 +100,27 @@ type round struct {
 func (r *round) hopeful(line []cluster.PodID) []cluster.PodID {
 	kept := line[:0]
 	for _, pod := range line {
-		if r.hopeless(pod) {
+		switch {
+		case r.seated(pod):
+		case r.hopeless(pod):
 			r.wait(pod)
-		} else {
+		default:
 			kept = append(kept, pod)
 		}
 	}
 	return kept
 }
 
-// hopeless says whether no node takes the pod, which has no second choice.
+// hopeless says whether no node takes the pod, or its group.
 func (r *round) hopeless(pod cluster.PodID) bool {
+	if s := r.waitingSquad(pod); s != nil {
+		return r.cannotStart(r.txn.View().Pod(pod).Spec.Group, s)
+	}
+	return r.noRoom(pod)
+}
+
+// noRoom says whether no node takes the pod, which has no second choice.
+func (r *round) noRoom(pod cluster.PodID) bool {
 	spec := r.txn.View().Pod(pod).Spec
 	return len(spec.Alternatives) == 0 && r.isFull(spec.Shape)
 }
@@ -138,12 +162,27 @@ func (r *round) isFull(shape cluster.ShapeID) bool {
 	}
 	why := r.memo.reason(r.txn.View(), shape)
 	r.full[shape] = &why
+	r.shapesFull++
+	if r.trying {
+		r.filled = append(r.filled, shape)
+	}
 	return true
 }
 
-// wait leaves a pod without a place, with the reason: of its shapes, the one that
-// came closest to a place speaks for it.
+// wait leaves a pod without a place, with the reason.
 func (r *round) wait(pod cluster.PodID) {
+	var why *decision.Reason
+	if s := r.waitingSquad(pod); s != nil {
+		why = s.why
+	} else {
+		why = r.binding(pod)
+	}
+	r.waiting = append(r.waiting, decision.Waiting{Pod: pod, Why: why})
+}
+
+// binding is why a pod has no place: of its shapes, the one that came closest to a
+// place speaks for it.
+func (r *round) binding(pod cluster.PodID) *decision.Reason {
 	v := r.txn.View()
 	spec := v.Pod(pod).Spec
 	var why *decision.Reason
@@ -156,7 +195,7 @@ func (r *round) wait(pod cluster.PodID) {
 			why = own
 		}
 	}
-	r.waiting = append(r.waiting, decision.Waiting{Pod: pod, Why: why})
+	return why
 }
 
 // why is what binds one shape of a pod: its queue, or the lack of room.
@@ -173,8 +212,24 @@ func (r *round) why(pod cluster.PodID, shape cluster.ShapeID) *decision.Reason {
 	return &decision.Reason{Code: decision.PolicyWaits}
 }
 
-// place tries the pod's shapes, best first.
+// place gives a pod its turn, or its whole group.
 func (r *round) place(pod cluster.PodID) {
+	if s := r.waitingSquad(pod); s != nil {
+		if r.hopeless(pod) || !r.start(r.txn.View().Pod(pod).Spec.Group, s) {
+			r.wait(pod)
+			return
+		}
+		if r.seated(pod) {
+			return
+		}
+	}
+	if !r.seat(pod) {
+		r.wait(pod)
+	}
+}
+
+// seat tries the pod's shapes, best first.
+func (r *round) seat(pod cluster.PodID) bool {
 	spec := r.txn.View().Pod(pod).Spec
 	for i := 0; ; i++ {
 		shape, more := spec.Asks(i)
@@ -185,10 +240,10 @@ func (r *round) place(pod cluster.PodID) {
 			continue
 		}
 		if node := r.choose(pod, shape); node != cluster.None && r.take(pod, shape, node) {
-			return
+			return true
 		}
 	}
-	r.wait(pod)
+	return false
 }
 
 // choose returns the best node for one shape of the pod; None where none fits.
@@ -250,6 +305,9 @@ func (r *round) grants(v *cluster.View, pod cluster.PodID, shape cluster.ShapeID
 
 func (r *round) plan() decision.Plan {
 	plan := decision.NewPlan(r.cycle, r.txn, func(pod cluster.PodID) decision.Explanation { return r.because[pod] })
+	if r.squads != nil {
+		plan.Tie(r.bundle)
+	}
 	plan.Waiting = r.waiting
 	return plan
 }

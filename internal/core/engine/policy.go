@@ -52,7 +52,8 @@ type Policy struct {
 	Victims func(v *cluster.View, c decision.Cycle, pod cluster.PodID) []cluster.PodID
 
 	// Round decides a whole cycle instead of all of the above. What it returns is
-	// carried out in a transaction; a step that would overdraw is refused.
+	// carried out in a transaction; a step that would overdraw is refused. Groups are
+	// its own affair: nothing here holds their members together.
 	Round func(v *cluster.View, c decision.Cycle) []Step
 }
 

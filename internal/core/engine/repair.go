@@ -21,7 +21,9 @@ func (r *round) repair() {
 	}
 	kept := r.waiting[:0]
 	for _, w := range r.waiting {
-		if w.Why.Code.Future() != decision.AfterRoom {
+		// Nothing is evicted for a group that has not got its minimum: its binds would
+		// have to wait for each other's room.
+		if w.Why.Code.Future() != decision.AfterRoom || r.squadOf(w.Pod) != nil {
 			kept = append(kept, w)
 			continue
 		}
@@ -71,7 +73,7 @@ func (r *round) makeRoom(pod cluster.PodID, budget int64) (fits bool, tried int6
 // it cannot be evicted.
 func (r *round) evict(victim cluster.PodID) cluster.NodeID {
 	p := r.txn.View().Pod(victim)
-	if p.Spec.Protected {
+	if p.Spec.Protected || r.spared(p) {
 		return cluster.None
 	}
 	node := p.Placement.Node

@@ -1,0 +1,39 @@
+package cluster
+
+// ledgerMark is a point that a ledger can return to while it records: all tables
+// that a placement or an intent may write.
+type ledgerMark struct {
+	nodes, devices, pods, queues, domains, classes, groups, intents, waiting tableMark
+}
+
+func (l *Ledger) mark() ledgerMark {
+	return ledgerMark{
+		nodes: l.Nodes.mark(), devices: l.Devices.mark(), pods: l.Pods.mark(), queues: l.Queues.mark(), domains: l.Domains.mark(),
+		classes: l.Classes.mark(), groups: l.Groups.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(),
+	}
+}
+
+func (l *Ledger) rollback(m ledgerMark) {
+	l.Nodes.rollback(m.nodes, l.owner)
+	l.Devices.rollback(m.devices, l.owner)
+	l.Pods.rollback(m.pods, l.owner)
+	l.Queues.rollback(m.queues, l.owner)
+	l.Domains.rollback(m.domains, l.owner)
+	l.Classes.rollback(m.classes, l.owner)
+	l.Groups.rollback(m.groups, l.owner)
+	l.Intents.rollback(m.intents, l.owner)
+	l.waiting.rollback(m.waiting, l.owner)
+}
+
+// forgetUndo drops what was recorded: nobody goes back any more.
+func (l *Ledger) forgetUndo() {
+	l.Nodes.forgetUndo()
+	l.Devices.forgetUndo()
+	l.Pods.forgetUndo()
+	l.Queues.forgetUndo()
+	l.Domains.forgetUndo()
+	l.Classes.forgetUndo()
+	l.Groups.forgetUndo()
+	l.Intents.forgetUndo()
+	l.waiting.forgetUndo()
+}
