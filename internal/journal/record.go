@@ -17,6 +17,8 @@ type Head struct {
 	Journal int         `json:"headrace_journal"`
 	Policy  string      `json:"policy"`
 	Side    rivals.Side `json:"side"`
+	// Preemption says that pods of lower priority may be evicted.
+	Preemption bool `json:"preemption,omitempty"`
 }
 
 // entry is any line after the first: an event, a cycle with its digest, or why
@@ -40,6 +42,8 @@ func kinds() map[string]world.Event {
 		"group_added": world.GroupAdded{}, "group_changed": world.GroupChanged{}, "group_removed": world.GroupRemoved{},
 		"learned": world.Learned{}, "lost": world.Lost{}, "node_added": world.NodeAdded{}, "node_changed": world.NodeChanged{}, "node_life": world.NodeLife{},
 		"node_removed": world.NodeRemoved{}, "pod_added": world.PodAdded{}, "pod_found": world.PodFound{}, "pod_removed": world.PodRemoved{},
+		"budget_known": world.BudgetKnown{}, "evict_refused": world.EvictRefused{}, "guarded": world.Guarded{},
+		"leaving": world.Leaving{}, "reserved": world.Reserved{},
 		"queue_added": world.QueueAdded{}, "started": world.Started{},
 	}
 }

@@ -102,8 +102,14 @@ func (r *replay) begin(text []byte, policy func(Head) (*engine.Policy, error)) e
 		return fmt.Errorf("headrace_journal is %d: this reader knows version %d", head.Journal, Version)
 	}
 	p, err := policy(head)
+	if err != nil {
+		return err
+	}
+	if head.Preemption {
+		p = p.Preempting()
+	}
 	r.policy, r.out.Policy = p, head.Policy
-	return err
+	return nil
 }
 
 // strict decodes one value, refusing unknown fields and trailing text.

@@ -40,6 +40,12 @@ func (w *Writer) Begin(policy string, side rivals.Side) {
 	w.line(Head{Journal: Version, Policy: policy, Side: side})
 }
 
+// BeginPreempting writes the head for a policy under which pods of lower priority
+// may be evicted.
+func (w *Writer) BeginPreempting(policy string, side rivals.Side) {
+	w.line(Head{Journal: Version, Policy: policy, Side: side, Preemption: true})
+}
+
 // Event records an event that the world has taken in.
 func (w *Writer) Event(at moment.Instant, e world.Event) {
 	name, known := w.names[reflect.TypeOf(e)]

@@ -24,8 +24,8 @@ func linkFlags() []string { return []string{"same-island", "same-numa"} }
 func podStatements() []statement {
 	return []statement{
 		{"pod", form{
-			usage: "NAME [gpus=N] …", least: 1, most: 1, flags: append(linkFlags(), "protected"),
-			fields: append(requestFields(), "count", "priority", "queue", "group", "sla", "kind", "expected"),
+			usage: "NAME [gpus=N] …", least: 1, most: 1, flags: append(linkFlags(), "protected", "never-preempts"),
+			fields: append(requestFields(), "count", "priority", "queue", "group", "sla", "kind", "expected", "budget"),
 		}, true, (*interp).addPod},
 		{"start", form{usage: "NAME…", least: 1, most: maxCount}, false, func(in *interp, c *call) ([]string, error) {
 			return in.eachPod(c, func(name string) error { return in.apply(world.Started{Name: name}) })
@@ -50,8 +50,9 @@ func (in *interp) addPod(c *call) ([]string, error) {
 	r := c.reader("pod " + name)
 	e := world.PodAdded{
 		Kind: r.name("kind"), Queue: r.name("queue"), Group: r.name("group"), SLATotal: r.span("sla", 0), Expected: r.span("expected", 0),
-		Priority: int32(r.number("priority", 0, math.MinInt32, math.MaxInt32)), Protected: r.has("protected"),
+		Priority: int32(r.number("priority", 0, math.MinInt32, math.MaxInt32)), Protected: r.has("protected"), PreemptNever: r.has("never-preempts"),
 	}
+	budget := r.name("budget")
 	names := numbered(name, r.number("count", 1, 1, maxCount))
 	requests, err := in.requests(r, c.block)
 	if err != nil {
@@ -64,6 +65,9 @@ func (in *interp) addPod(c *call) ([]string, error) {
 	if _, known := in.queue(e.Queue); e.Queue != "" && !known {
 		return nil, fmt.Errorf("pod %s: field queue: value %q: no such queue%s", name, e.Queue, suggestAny(e.Queue, in.queueNames()))
 	}
+	if !in.hasBudget(budget) {
+		return nil, fmt.Errorf("pod %s: field budget: value %q: no such budget", name, budget)
+	}
 	for _, n := range names {
 		if _, dup := in.world.Pod(n); dup {
 			return nil, fmt.Errorf("pod %s: it is there already", n)
@@ -73,6 +77,11 @@ func (in *interp) addPod(c *call) ([]string, error) {
 		e.Name = n
 		if err := in.apply(e); err != nil {
 			return nil, err
+		}
+		if budget != "" {
+			if err := in.apply(world.Guarded{Name: n, Budget: budget}); err != nil {
+				return nil, err
+			}
 		}
 		in.pods++
 	}

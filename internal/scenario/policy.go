@@ -31,7 +31,7 @@ func policies() []policyRow {
 
 func policyStatements() []statement {
 	return []statement{
-		{"policy", form{usage: "NAME [seed=N]", least: 1, most: 1, fields: []string{"seed"}}, true, (*interp).setPolicy},
+		{"policy", form{usage: "NAME [seed=N] [preempt]", least: 1, most: 1, fields: []string{"seed"}, flags: []string{"preempt"}}, true, (*interp).setPolicy},
 	}
 }
 
@@ -52,6 +52,7 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 	}
 	r := c.reader("policy " + name)
 	seed := r.number("seed", 0, math.MinInt64, math.MaxInt64)
+	preempts := r.has("preempt")
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -60,6 +61,9 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 		return nil, err
 	}
 	in.policy, in.whole, in.seed = row.build(typical), row.whole, seed
+	if preempts {
+		in.policy = in.policy.Preempting()
+	}
 	return nil, nil
 }
 

@@ -75,10 +75,18 @@ func TestTheUrgentGetsTheRoomOfTheLesser(t *testing.T) {
 // TestEvictionsKeepTheBooks: under random work, failures and eviction the books
 // balance after every event, and everything that fits ends.
 func TestEvictionsKeepTheBooks(t *testing.T) {
+	preempting := &engine.Policy{Name: "preempting", Score: byPriority().Score, Preempts: true}
+	for _, policy := range []*engine.Policy{byPriority(), preempting} {
+		evictionsKeepTheBooks(t, policy)
+	}
+}
+
+func evictionsKeepTheBooks(t *testing.T, policy *engine.Policy) {
+	t.Helper()
 	for seed := range seeds(20, 400) {
 		w := randomWorkload(seed)
 		c := Config{
-			Workload: &w, Mode: Timed, Policy: "by priority", policy: byPriority(), Seed: seed, Audited: true,
+			Workload: &w, Mode: Timed, Policy: policy.Name, policy: policy, Seed: seed, Audited: true,
 			Failures: Failures{NodeEvery: 2 * moment.Hour, NodeRepair: 10 * moment.Minute, RefuseMilli: 50},
 		}
 		res, err := Run(c)

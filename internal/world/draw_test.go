@@ -198,7 +198,7 @@ func (c *town) addPod() {
 func (c *town) step() {
 	c.t.Helper()
 	c.at = c.at.Add(moment.Second)
-	switch c.from.below(23) {
+	switch c.from.below(27) {
 	case 0:
 		if len(c.nodes) < 12 {
 			c.addNode()
@@ -242,6 +242,16 @@ func (c *town) step() {
 		}
 	case 18:
 		c.regroup()
+	case 19:
+		c.may(world.EvictRefused{Name: c.pod()})
+	case 20:
+		c.may(world.Leaving{Name: c.pod()})
+	case 21:
+		c.may(world.Reserved{Name: c.pod(), Node: c.node()})
+	case 22, 23:
+		budget := fmt.Sprintf("budget-%d", c.from.below(2))
+		c.must(world.BudgetKnown{Name: budget, Left: int32(c.from.below(3))})
+		c.may(world.Guarded{Name: c.pod(), Budget: budget})
 	default:
 		c.may(world.Bound{Name: c.pod()})
 	}

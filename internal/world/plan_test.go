@@ -52,6 +52,56 @@ func TestEveryWaitingPodIsPlacedOrHasAReason(t *testing.T) {
 	})
 }
 
+// Under preemption no victim outranks the pod that takes its node, none is
+// protected, no budget is overspent, and every eviction is for a bind that comes
+// after it.
+func TestNoVictimOutranksItsWinner(t *testing.T) {
+	evictions := 0
+	rapid.Check(t, func(t *rapid.T) {
+		from := drawn{t: t}
+		policy := &engine.Policy{Name: "packed", Score: packed, Preempts: true}
+		c := newTown(t, from)
+		for number := range uint64(1 + from.below(8)) {
+			for range from.below(8) {
+				c.step()
+			}
+			now := think(c.w.Snapshot(), decision.Cycle{Number: number, Now: c.at, Seed: 3}, policy)
+			s, spent := now.snapshot, map[cluster.BudgetID]int32{}
+			winner := map[uint64]int32{} // by the decision it comes after, its least priority
+			for _, d := range now.plan.Decisions {
+				for _, id := range d.After {
+					p := s.Pod(d.Pod).Spec.Priority
+					if known, found := winner[id]; !found || p > known {
+						winner[id] = p
+					}
+				}
+			}
+			for _, d := range now.plan.Decisions {
+				if d.Action != cluster.ActionEvict {
+					continue
+				}
+				evictions++
+				p := s.Pod(d.Pod)
+				if above, found := winner[d.ID]; !found || p.Spec.Priority >= above {
+					t.Fatalf("%s of priority %d goes for one of %d (found %t)", d.Line(&s.View), p.Spec.Priority, above, found)
+				}
+				if b := s.BudgetOf(p); b != nil {
+					if spent[p.Budget]++; spent[p.Budget] > b.Left {
+						t.Fatalf("%s: budget %s allows %d", d.Line(&s.View), b.Name, b.Left)
+					}
+				}
+				if p.Spec.Protected {
+					t.Fatalf("%s is protected", d.Line(&s.View))
+				}
+			}
+			c.carry(&now.plan)
+		}
+	})
+	if evictions == 0 {
+		t.Error("nothing was ever evicted")
+	}
+}
+
 // With no new events, a plan that was carried out is followed by one without
 // decisions.
 func TestQuietAfterThePlan(t *testing.T) {

@@ -60,6 +60,7 @@ type PodAdded struct {
 	SLATotal     moment.Span
 	Expected     moment.Span
 	Protected    bool
+	PreemptNever bool
 	// Since is when it began to wait; 0, and what lies ahead, is now.
 	Since moment.Instant
 	// Policy is the profile whose turn decides about the pod. Empty: any.
@@ -96,7 +97,7 @@ func (e PodAdded) apply(w *World) error {
 	spec := &cluster.PodSpec{
 		Name: e.Name, UID: e.UID, Shape: w.shape(&e.Request, e.Kind), Kind: w.Symbol(e.Kind),
 		Group: group, Job: cluster.None, Service: cluster.None, Queue: queue, Rank: cluster.None,
-		Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected,
+		Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected, PreemptNever: e.PreemptNever,
 		Policy: w.Symbol(e.Policy),
 	}
 	for i := range e.Alternatives {
@@ -113,7 +114,7 @@ func (e PodAdded) apply(w *World) error {
 	}
 	w.pods[e.Name] = w.ledger.AddPod(cluster.Pod{
 		Spec: spec, Key: chance.HashString(e.UID), Phase: cluster.PhaseWaiting, Placement: cluster.Nowhere(),
-		LastNode: cluster.None, Intent: cluster.None, Arrived: arrived,
+		LastNode: cluster.None, Intent: cluster.None, Budget: cluster.None, Arrived: arrived,
 	}, reuse)
 	return nil
 }

@@ -22,7 +22,9 @@ func packed(v *cluster.View, _ cluster.ShapeID, node cluster.NodeID) int64 {
 func policies() []*engine.Policy {
 	return []*engine.Policy{
 		engine.Headrace(),
+		engine.Headrace().Preempting(),
 		{Name: "packed", Score: packed},
+		{Name: "packed, preempting", Score: packed, Preempts: true},
 		{Name: "no score"},
 		{Name: "residents", Residents: true, Score: func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) int64 {
 			alike := int64(0)

@@ -19,6 +19,7 @@ type World struct {
 	domains map[string]cluster.DomainID
 	queues  map[string]cluster.QueueID
 	groups  map[string]cluster.GroupID
+	budgets map[string]cluster.BudgetID
 	classes map[uint64]cluster.ClassID
 	shapes  map[uint64]cluster.ShapeID
 	// profiles holds, per partition name, the most of a device that one takes on
@@ -42,6 +43,7 @@ func New() *World {
 		domains:   make(map[string]cluster.DomainID),
 		queues:    make(map[string]cluster.QueueID),
 		groups:    make(map[string]cluster.GroupID),
+		budgets:   make(map[string]cluster.BudgetID),
 		classes:   make(map[uint64]cluster.ClassID),
 		shapes:    make(map[uint64]cluster.ShapeID),
 		profiles:  make(map[cluster.Symbol]quantity.MilliGPU),

@@ -15,6 +15,7 @@ type (
 	ClassID   int32
 	OfferID   int32
 	IntentID  int32
+	BudgetID  int32
 	Symbol    int32 // an interned string; 0 is the empty string
 )
 

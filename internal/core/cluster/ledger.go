@@ -118,6 +118,9 @@ func (l *Ledger) SetHealth(id DeviceID, health Health) {
 // that is gone.
 func (l *Ledger) AddPod(p Pod, reuse PodID) PodID {
 	id := reuse
+	if l.Pods.Len() == 0 || p.Spec.Priority < l.LowestPriority {
+		l.LowestPriority = p.Spec.Priority
+	}
 	if reuse == None {
 		id = PodID(l.Pods.grow(l.owner, Pod{}))
 		for l.waiting.Len()*64 <= int(id) {

@@ -193,7 +193,9 @@ type PodSpec struct {
 	// Expected is the declared run time; 0 when not declared.
 	Expected  moment.Span
 	Protected bool // never evicted for others
-	Policy    Symbol
+	// PreemptNever says that nothing is to be evicted for the pod.
+	PreemptNever bool
+	Policy       Symbol
 }
 
 // Pod is one row of the pod table.
@@ -206,6 +208,7 @@ type Pod struct {
 	Placement  Placement
 	LastNode   NodeID   // where it ran before; None without
 	Intent     IntentID // the intent under way for it; None without
+	Budget     BudgetID // what its eviction counts against; None without
 	Arrived    moment.Instant
 	Bound      moment.Instant // of this attempt
 	Started    moment.Instant // of this attempt

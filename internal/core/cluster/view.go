@@ -17,11 +17,16 @@ type View struct {
 	Classes  Table[Class]
 	Offers   Table[Offer]
 	Intents  Table[Intent]
+	Budgets  Table[Budget]
 	Symbols  Symbols
 	// Extended names the dimensions from DimExtended on.
 	Extended []Symbol
 	Facts    *Facts
 	Beliefs  *Beliefs
+
+	// LowestPriority is the lowest of all pods that were ever added: a pod of no
+	// higher one need not look for others that would give way to it.
+	LowestPriority int32
 
 	// waiting is a bit set over pod ids: the pods in PhaseWaiting.
 	waiting Table[uint64]
@@ -128,6 +133,7 @@ func (v *View) frozen() View {
 	out.Classes = v.Classes.frozen()
 	out.Offers = v.Offers.frozen()
 	out.Intents = v.Intents.frozen()
+	out.Budgets = v.Budgets.frozen()
 	out.waiting = v.waiting.frozen()
 	return out
 }

@@ -91,6 +91,9 @@ type Reason struct {
 	// them have a place or would get one, and the rest is about the next. 0: the
 	// reason is a single pod's.
 	Members, Seated int32
+	// Guarded is on how many nodes pods of lower priority would have to go, and
+	// disruption budgets keep them.
+	Guarded int32
 }
 
 // None says that nothing binds.
@@ -104,6 +107,9 @@ func (r Reason) Describe(v *cluster.View) string {
 	}
 	if r.Of > 0 {
 		text += fmt.Sprintf(" (%d of %d nodes)", r.Nodes, r.Of)
+	}
+	if r.Guarded > 0 {
+		text += fmt.Sprintf("; evicting pods of lower priority would make room on %s, disruption budgets keep them", nodes(r.Guarded))
 	}
 	if r.Code != Fits {
 		text += "; " + r.Code.Future().String()
@@ -174,6 +180,14 @@ func (r Reason) constraint(v *cluster.View) string {
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
 	return fmt.Sprintf("gave up after %d of %d hypotheses", r.Have, r.Need)
+}
+
+// nodes is "1 node", "2 nodes".
+func nodes(n int32) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }
 
 // devices is "1 idle device", "2 idle devices".

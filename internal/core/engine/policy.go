@@ -51,6 +51,10 @@ type Policy struct {
 	// Nil: nothing is evicted. Protected pods never are.
 	Victims func(v *cluster.View, c decision.Cycle, pod cluster.PodID) []cluster.PodID
 
+	// Preempts says that pods of strictly lower priority give way to a pod that has
+	// no room: the cheapest set on one node, instead of what Victims lists.
+	Preempts bool
+
 	// Round decides a whole cycle instead of all of the above. What it returns is
 	// carried out in a transaction; a step that would overdraw is refused. Groups are
 	// its own affair: nothing here holds their members together.

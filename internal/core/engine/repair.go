@@ -12,6 +12,10 @@ const defaultBudget = 10_000
 // in turn, victims go one by one until the pod fits; those that did not help are
 // given back. Nothing is evicted for a pod that then does not fit.
 func (r *round) repair() {
+	if r.policy.Preempts {
+		r.preempt()
+		return
+	}
 	if r.policy.Victims == nil {
 		return
 	}
