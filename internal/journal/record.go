@@ -37,6 +37,7 @@ type entry struct {
 func kinds() map[string]world.Event {
 	return map[string]world.Event{
 		"accepted": world.Accepted{}, "accepted_together": world.AcceptedTogether{}, "bind_refused": world.BindRefused{}, "bound": world.Bound{},
+		"claim_allocated": world.ClaimAllocated{}, "claim_released": world.ClaimReleased{},
 		"device_health": world.DeviceHealth{}, "domain_added": world.DomainAdded{}, "evicted": world.Evicted{},
 		"facts_known": world.FactsKnown{}, "hold_dropped": world.HoldDropped{}, "interned": world.Interned{},
 		"group_added": world.GroupAdded{}, "group_changed": world.GroupChanged{}, "group_removed": world.GroupRemoved{},

@@ -232,7 +232,7 @@ func (g *gradient) best(v *cluster.View, shape cluster.ShapeID, node cluster.Nod
 	var tried [maxDevices]int64 // what was left on the devices measured so far
 	count := 0
 	for i, left := range b.left[:b.count] {
-		if left < d.milli || slices.Contains(tried[:count], left) || !fit.Takes(v.DeviceOf(n, int32(i)), &s.Devices[0]) {
+		if left < d.milli || slices.Contains(tried[:count], left) || !fit.Takes(v, v.DeviceOf(n, int32(i)), &s.Devices[0]) {
 			continue
 		}
 		tried[count] = left

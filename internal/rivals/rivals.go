@@ -206,7 +206,7 @@ func random(Side) *engine.Policy {
 			r := &s.Devices[0]
 			var able []cluster.DeviceID
 			for i := range n.Spec.DeviceCount {
-				if fit.Takes(v.DeviceOf(n, i), r) {
+				if fit.Takes(v, v.DeviceOf(n, i), r) {
 					able = append(able, n.Spec.FirstDevice+cluster.DeviceID(i))
 				}
 			}

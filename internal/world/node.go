@@ -77,6 +77,8 @@ type NodeAdded struct {
 	Taints    []Taint
 	Authority cluster.Authority
 	Life      cluster.Life
+	// Selective says that only requests with a selector get devices here.
+	Selective bool
 }
 
 // Alike nodes differ in these labels alone. NameLabel is for rims where a pod may
@@ -117,7 +119,7 @@ func (w *World) nodeSpec(e *NodeAdded) (cluster.NodeSpec, []*cluster.DeviceSpec)
 	if uid == "" {
 		uid = e.Name
 	}
-	spec := cluster.NodeSpec{Name: e.Name, UID: uid, Domain: cluster.None, Authority: e.Authority}
+	spec := cluster.NodeSpec{Name: e.Name, UID: uid, Domain: cluster.None, Authority: e.Authority, Selective: e.Selective}
 	if e.Domain != "" {
 		spec.Domain = w.domains[e.Domain]
 	}
@@ -247,6 +249,9 @@ func (w *World) class(e *NodeAdded) cluster.ClassID {
 	for _, name := range sortedKeys(e.Extended) {
 		h = chance.Hash(h, chance.HashString(name), uint64(e.Extended[name]))
 	}
+	if e.Selective {
+		h = chance.Hash(h, 1)
+	}
 	for i := range e.Devices {
 		d := &e.Devices[i]
 		h = chance.Hash(h, chance.HashString(d.Model), uint64(d.Memory), uint64(d.Island), uint64(d.NUMA), uint64(d.Sharing))
@@ -329,6 +334,7 @@ func (e NodeRemoved) apply(w *World) error {
 	for _, pod := range n.Pods {
 		w.lose(pod)
 	}
+	w.dropClaimsOn(id)
 	count := n.Spec.DeviceCount
 	w.ledger.RemoveNode(id)
 	delete(w.nodes, e.Name)

@@ -30,6 +30,8 @@ type DeviceRequest struct {
 	MinMemory  quantity.Bytes
 	SameIsland bool
 	SameNUMA   bool
+	// Selector names a condition that the facts know the devices of; empty is none.
+	Selector string
 }
 
 // Requirement is a condition on a label.
@@ -153,7 +155,7 @@ func (w *World) shape(r *Request, kind string) cluster.ShapeID {
 		d := &r.Devices[i]
 		out := cluster.DeviceRequest{
 			Count: d.Count, Milli: d.Milli, Memory: d.Memory, Profile: w.Symbol(d.Profile),
-			MinMemory: d.MinMemory, SameIsland: d.SameIsland, SameNUMA: d.SameNUMA,
+			MinMemory: d.MinMemory, SameIsland: d.SameIsland, SameNUMA: d.SameNUMA, Selector: w.Symbol(d.Selector),
 		}
 		if out.Profile != 0 {
 			out.Milli = w.profiles[out.Profile]
@@ -201,6 +203,9 @@ func (r *Request) key() uint64 {
 			flags |= 2
 		}
 		h = chance.Hash(h, 2, uint64(d.Count), uint64(d.Milli), uint64(d.Memory), chance.HashString(d.Profile), uint64(d.MinMemory), flags)
+		if d.Selector != "" {
+			h = chance.Hash(h, 5, chance.HashString(d.Selector))
+		}
 		models := slices.Sorted(slices.Values(d.Models))
 		for _, model := range models {
 			h = chance.Fold(h, chance.HashString(model))

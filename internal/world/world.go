@@ -22,6 +22,7 @@ type World struct {
 	budgets map[string]cluster.BudgetID
 	classes map[uint64]cluster.ClassID
 	shapes  map[uint64]cluster.ShapeID
+	claims  map[string]int32
 	// profiles holds, per partition name, the most of a device that one takes on
 	// any device seen: what a request for it counts against a queue beforehand.
 	profiles map[cluster.Symbol]quantity.MilliGPU
@@ -30,6 +31,7 @@ type World struct {
 	freeNodes   map[int32][]cluster.NodeID // by number of devices
 	freeIntents []cluster.IntentID
 	freeGroups  []cluster.GroupID
+	freeClaims  []int32
 	extended    map[string]cluster.Dim
 	dimNames    []cluster.Symbol
 }
@@ -46,6 +48,7 @@ func New() *World {
 		budgets:   make(map[string]cluster.BudgetID),
 		classes:   make(map[uint64]cluster.ClassID),
 		shapes:    make(map[uint64]cluster.ShapeID),
+		claims:    make(map[string]int32),
 		profiles:  make(map[cluster.Symbol]quantity.MilliGPU),
 		freeNodes: make(map[int32][]cluster.NodeID),
 		extended: map[string]cluster.Dim{ // those that have a unit

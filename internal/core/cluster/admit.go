@@ -49,6 +49,9 @@ func (l *Ledger) Admit(pod PodID, place *Placement) error {
 // many devices of an allowed kind as it wants, and of each as much. Only partitions
 // may come from one device several times.
 func (l *Ledger) covers(s *Shape, grants []Grant) bool {
+	if l.inOrder(s, grants) {
+		return true
+	}
 	by := make([]int, len(grants)) // which request a grant serves, from 1
 	for i := range s.Devices {
 		found := int32(0)
@@ -65,10 +68,31 @@ func (l *Ledger) covers(s *Shape, grants []Grant) bool {
 	return true
 }
 
+// inOrder says whether the grants serve the requests in their order.
+func (l *Ledger) inOrder(s *Shape, grants []Grant) bool {
+	next := 0
+	for i := range s.Devices {
+		first := next
+		for range s.Devices[i].Count {
+			g := &grants[next]
+			if !l.serves(&s.Devices[i], g) {
+				return false
+			}
+			for k := first; k < next; k++ {
+				if g.Profile == 0 && grants[k].Device == g.Device {
+					return false
+				}
+			}
+			next++
+		}
+	}
+	return true
+}
+
 // serves says whether a grant is one part of what a request asks for.
 func (l *Ledger) serves(r *DeviceRequest, g *Grant) bool {
 	d := l.Device(g.Device).Spec
-	if !r.Allows(d) {
+	if !r.Allows(d) || !l.Facts.Selects(r.Selector, g.Device) {
 		return false
 	}
 	if r.Profile != 0 {

@@ -33,7 +33,7 @@ type audit struct {
 	pods     []int
 }
 
-// gather adds up what the pods hold.
+// gather adds up what pods and claims hold.
 func (a *audit) gather() error {
 	v := a.view
 	for i := range v.Pods.Len() {
@@ -50,6 +50,18 @@ func (a *audit) gather() error {
 		for _, g := range p.Placement.Grants {
 			if v.Device(g.Device).Node != node {
 				return fmt.Errorf("audit: pod %s on %s holds device %d of another node", p.Spec.Name, v.Node(node).Spec.Name, g.Device)
+			}
+			a.milli[g.Device] += g.Milli
+			a.memory[g.Device] += g.Memory
+			a.holders[g.Device]++
+			a.count(&g)
+		}
+	}
+	for i := range v.Claims.Len() {
+		c := v.Claims.At(int32(i))
+		for _, g := range c.Grants {
+			if v.Device(g.Device).Node != c.Node {
+				return fmt.Errorf("audit: claim %s on %s holds device %d of another node", c.Name, v.Node(c.Node).Spec.Name, g.Device)
 			}
 			a.milli[g.Device] += g.Milli
 			a.memory[g.Device] += g.Memory

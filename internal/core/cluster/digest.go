@@ -43,6 +43,12 @@ func (v *View) Digest() uint64 {
 			sum += chance.Hash(6, in.ID, uint64(in.Action), v.Pod(in.Pod).Key, uint64(in.Accepted), uint64(in.Deadline))
 		}
 	}
+	for i := range v.Claims.Len() {
+		if c := v.Claims.At(int32(i)); c.Node != None {
+			place := Placement{Node: c.Node, Grants: c.Grants}
+			sum += chance.Fold(v.grantsDigest(chance.Hash(8, c.Key, v.Node(c.Node).Key), &place), 0)
+		}
+	}
 	return chance.Mix(sum)
 }
 
@@ -75,7 +81,11 @@ func (v *View) PlacementDigest(place *Placement) uint64 {
 		return 0
 	}
 	n := v.Node(place.Node)
-	h := chance.Hash(7, n.Key, v.Shape(place.Shape).Key, uint64(place.Identity))
+	return v.grantsDigest(chance.Hash(7, n.Key, v.Shape(place.Shape).Key, uint64(place.Identity)), place)
+}
+
+func (v *View) grantsDigest(h uint64, place *Placement) uint64 {
+	n := v.Node(place.Node)
 	for i := range place.Grants {
 		g := &place.Grants[i]
 		h = chance.Fold(h, uint64(g.Device-n.Spec.FirstDevice))

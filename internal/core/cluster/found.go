@@ -27,13 +27,18 @@ func (l *Ledger) ChangeNode(id NodeID, spec NodeSpec, devices []*DeviceSpec, lif
 	for _, pod := range old.Pods {
 		l.apply(l.Pod(pod), pod, -1)
 	}
+	claims := l.claimsOf(id)
+	for _, row := range claims {
+		l.applyClaim(l.Claims.At(row), -1)
+		l.Claims.own(row, l.owner, l.recording).Node = None
+	}
 	to := id
 	if int32(len(devices)) == old.Spec.DeviceCount {
 		before := *l.Node(id)
 		spec.FirstDevice, spec.DeviceCount = old.Spec.FirstDevice, old.Spec.DeviceCount
 		for i, d := range devices {
 			row := l.device(spec.FirstDevice + DeviceID(i))
-			*row = Device{Spec: d, Node: id, Health: row.Health, FreeMilli: quantity.WholeGPU, FreeMemory: d.Memory}
+			*row = Device{Spec: d, ID: row.ID, Node: id, Health: row.Health, FreeMilli: quantity.WholeGPU, FreeMemory: d.Memory}
 		}
 		n := l.node(id)
 		n.Spec, n.Life, n.Free = &spec, life, spec.Allocatable
@@ -46,6 +51,7 @@ func (l *Ledger) ChangeNode(id NodeID, spec NodeSpec, devices []*DeviceSpec, lif
 	for _, pod := range old.Pods {
 		l.reseat(pod, to, &old, presume)
 	}
+	l.reseatClaims(claims, to, &old)
 	l.excuse(to)
 	return to
 }

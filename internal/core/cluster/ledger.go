@@ -91,7 +91,7 @@ func (l *Ledger) AddNode(spec NodeSpec, devices []*DeviceSpec, life Life, reuse 
 	}
 	spec.FirstDevice, spec.DeviceCount = first, int32(len(devices))
 	for i, d := range devices {
-		*l.device(first + DeviceID(i)) = Device{Spec: d, Node: id, FreeMilli: quantity.WholeGPU, FreeMemory: d.Memory}
+		*l.device(first + DeviceID(i)) = Device{Spec: d, ID: first + DeviceID(i), Node: id, FreeMilli: quantity.WholeGPU, FreeMemory: d.Memory}
 	}
 	n := l.node(id)
 	*n = Node{Spec: &spec, Key: chance.HashString(spec.UID), Generation: generation, Life: life, Free: spec.Allocatable}
@@ -332,6 +332,9 @@ func (v *View) stateOf(n *Node) uint64 {
 func (l *Ledger) RemoveNode(id NodeID) {
 	if n := l.Node(id); len(n.Pods) > 0 {
 		panic(fmt.Sprintf("cluster: node %s removed under %d pods", n.Spec.Name, len(n.Pods)))
+	}
+	if claims := l.claimsOf(id); len(claims) > 0 {
+		panic(fmt.Sprintf("cluster: node %s removed under %d claims", l.Node(id).Spec.Name, len(claims)))
 	}
 	for i := range l.Pods.Len() {
 		if l.Pod(PodID(i)).LastNode == id {

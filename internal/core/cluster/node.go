@@ -65,11 +65,13 @@ type Taint struct {
 // NodeSpec is what does not change about a node while it is the same node. A
 // changed node gets a new spec.
 type NodeSpec struct {
-	Name        string
-	UID         string
-	Class       ClassID
-	Domain      DomainID // the innermost domain it belongs to; None without
-	Authority   Authority
+	Name      string
+	UID       string
+	Class     ClassID
+	Domain    DomainID // the innermost domain it belongs to; None without
+	Authority Authority
+	// Selective says that only requests with a selector get devices here.
+	Selective   bool
 	Allocatable Vector
 	Labels      []Label // sorted by key
 	Taints      []Taint
@@ -181,6 +183,7 @@ func (s *DeviceSpec) Profile(name Symbol) *Profile {
 // Device is one row of the device table. The devices of a node are consecutive.
 type Device struct {
 	Spec       *DeviceSpec
+	ID         DeviceID
 	Node       NodeID
 	Health     Health
 	Holders    int32 // pods that hold a part of it

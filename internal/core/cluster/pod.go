@@ -22,6 +22,9 @@ type DeviceRequest struct {
 	SameIsland bool
 	// SameNUMA requires all devices on one NUMA node.
 	SameNUMA bool
+	// Selector, when set, names a condition that only the rim can judge: the facts
+	// say which devices meet it.
+	Selector Symbol
 }
 
 // Allows says whether the device's model and size are among those asked for. A

@@ -1,6 +1,9 @@
 package cluster
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // View is the state of a cluster for reading. A Snapshot, a Txn and the world's
 // Ledger all show one.
@@ -18,6 +21,7 @@ type View struct {
 	Offers   Table[Offer]
 	Intents  Table[Intent]
 	Budgets  Table[Budget]
+	Claims   Table[Claim]
 	Symbols  Symbols
 	// Extended names the dimensions from DimExtended on.
 	Extended []Symbol
@@ -51,6 +55,8 @@ type Facts struct {
 	// Excluded holds, per shape, the nodes that a last check refused or that
 	// volumes and selectors outside the core rule out.
 	Excluded map[ShapeID][]uint64
+	// Selected holds, per selector of a device request, the devices that meet it.
+	Selected map[Symbol][]uint64
 }
 
 // Excludes says whether a fact keeps the shape off the node.
@@ -61,6 +67,32 @@ func (f *Facts) Excludes(shape ShapeID, node NodeID) bool {
 	set := f.Excluded[shape]
 	word := int(node) / 64
 	return word < len(set) && set[word]>>(uint(node)%64)&1 == 1
+}
+
+// Selects says whether a device meets the selector of a request. No selector is met
+// by all, one that nothing is known of by none.
+func (f *Facts) Selects(selector Symbol, device DeviceID) bool {
+	if selector == 0 {
+		return true
+	}
+	if f == nil {
+		return false
+	}
+	set := f.Selected[selector]
+	word := int(device) / 64
+	return word < len(set) && set[word]>>(uint(device)%64)&1 == 1
+}
+
+// Single says whether facts may tell nodes apart, for a shape, that are otherwise
+// alike.
+func (f *Facts) Single(id ShapeID, s *Shape) bool {
+	if f == nil {
+		return false
+	}
+	if _, some := f.Excluded[id]; some {
+		return true
+	}
+	return slices.ContainsFunc(s.Devices, func(r DeviceRequest) bool { return r.Selector != 0 })
 }
 
 // Node returns a node for reading.
@@ -134,6 +166,7 @@ func (v *View) frozen() View {
 	out.Offers = v.Offers.frozen()
 	out.Intents = v.Intents.frozen()
 	out.Budgets = v.Budgets.frozen()
+	out.Claims = v.Claims.frozen()
 	out.waiting = v.waiting.frozen()
 	return out
 }

@@ -280,7 +280,7 @@ func (m *Memo) answer(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) 
 	key := chance.Fold(shape.Key, m.stateKey(v, node))
 	line := &m.answers[key%answerLines]
 	// Facts and selectors may single out a node by name: no sharing then.
-	shared := v.Facts == nil && len(shape.Selector) == 0
+	shared := !v.Facts.Single(id, shape) && len(shape.Selector) == 0
 	known := shared && line.key == key
 	if known && (line.revision == m.revision || line.value == unfit) {
 		return *line

@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"slices"
+
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 )
 
@@ -16,6 +18,8 @@ type assignment struct {
 	node   *cluster.Node
 	grants []cluster.Grant
 	tries  int
+	// selective says that requests single out devices which are otherwise alike.
+	selective bool
 }
 
 // gaveUp says that the search ended without knowing.
@@ -36,7 +40,7 @@ func (a *assignment) found(i int, taken, from int32) bool {
 	for k := from; k < a.node.Spec.DeviceCount; k++ {
 		id := a.node.Spec.FirstDevice + cluster.DeviceID(k)
 		d := overlaid(a.view.Device(id), id, a.grants)
-		if !Takes(&d, r) || !linkedWith(a.view, a.node, a.grants[first:], k, r) || failed != nil && alike(failed, &d) {
+		if !Takes(a.view, &d, r) || !linkedWith(a.view, a.node, a.grants[first:], k, r) || failed != nil && !a.selective && alike(failed, &d) {
 			continue
 		}
 		if a.tries++; a.gaveUp() {
@@ -70,7 +74,10 @@ func assign(v *cluster.View, s *cluster.Shape, n *cluster.Node) (grants []cluste
 			return nil, false, false
 		}
 	}
-	a := assignment{view: v, shape: s, node: n, grants: make([]cluster.Grant, 0, s.DeviceCount())}
+	a := assignment{
+		view: v, shape: s, node: n, grants: make([]cluster.Grant, 0, s.DeviceCount()),
+		selective: slices.ContainsFunc(s.Devices, func(r cluster.DeviceRequest) bool { return r.Selector != 0 }),
+	}
 	if a.found(0, 0, 0) {
 		return a.grants, true, false
 	}

@@ -10,8 +10,8 @@ import (
 
 // suits says whether the device is of a kind the request allows, whatever its
 // load and health.
-func suits(d *cluster.Device, r *cluster.DeviceRequest) bool {
-	if !r.Allows(d.Spec) {
+func suits(v *cluster.View, d *cluster.Device, r *cluster.DeviceRequest) bool {
+	if !r.Allows(d.Spec) || r.Selector != 0 && !v.Facts.Selects(r.Selector, d.ID) {
 		return false
 	}
 	switch {
@@ -24,8 +24,8 @@ func suits(d *cluster.Device, r *cluster.DeviceRequest) bool {
 }
 
 // Takes says whether the device could give its part of the request now.
-func Takes(d *cluster.Device, r *cluster.DeviceRequest) bool {
-	if d.Health != cluster.Healthy || !suits(d, r) {
+func Takes(v *cluster.View, d *cluster.Device, r *cluster.DeviceRequest) bool {
+	if d.Health != cluster.Healthy || !suits(v, d, r) {
 		return false
 	}
 	switch {
@@ -64,7 +64,7 @@ func satisfied(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) bool 
 	}
 	found := int32(0)
 	for i := range n.Spec.DeviceCount {
-		if Takes(v.DeviceOf(n, i), r) {
+		if Takes(v, v.DeviceOf(n, i), r) {
 			if found++; found >= r.Count {
 				return true
 			}
@@ -99,7 +99,7 @@ func mostLinked(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest, free
 		link, size := linkOf(lead, i, r), int64(0)
 		for k := i; k < n.Spec.DeviceCount; k++ {
 			d := v.DeviceOf(n, k)
-			if linkOf(d, k, r) == link && (free && Takes(d, r) || !free && suits(d, r)) {
+			if linkOf(d, k, r) == link && (free && Takes(v, d, r) || !free && suits(v, d, r)) {
 				size++
 			}
 		}
@@ -119,7 +119,7 @@ func emptyDevices(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) de
 		}
 		modelled++
 		memory = max(memory, d.Spec.Memory)
-		if suits(d, r) {
+		if suits(v, d, r) {
 			count++
 		}
 	}
@@ -193,7 +193,7 @@ func Presume(v *cluster.View, s *cluster.Shape, n *cluster.Node) []cluster.Grant
 // fit together. Whole cards come from the tightest island that holds them, else
 // by index; shares and partitions go to the fullest device that takes them.
 // Equal choices fall to the lowest index. Where that order of picking fails, all
-// others are searched.
+// others are searched. The grants come in the order of the requests.
 func Grants(v *cluster.View, s *cluster.Shape, n *cluster.Node) ([]cluster.Grant, bool) {
 	if grants, ok := pick(v, s, n); ok {
 		return grants, true
@@ -205,12 +205,18 @@ func Grants(v *cluster.View, s *cluster.Shape, n *cluster.Node) ([]cluster.Grant
 // pick takes devices request by request.
 func pick(v *cluster.View, s *cluster.Shape, n *cluster.Node) ([]cluster.Grant, bool) {
 	grants := make([]cluster.Grant, 0, s.DeviceCount())
+	mixed := len(s.Devices) > 1
+	var first [maxRequests]int // of each request's grants
+	if len(s.Devices) > maxRequests {
+		return nil, false
+	}
 	for _, whole := range [...]bool{true, false} {
 		for i := range s.Devices {
 			r := &s.Devices[i]
 			if r.Whole() != whole {
 				continue
 			}
+			first[i] = len(grants)
 			var ok bool
 			if whole {
 				grants, ok = pickWhole(v, n, r, grants)
@@ -222,12 +228,23 @@ func pick(v *cluster.View, s *cluster.Shape, n *cluster.Node) ([]cluster.Grant, 
 			}
 		}
 	}
+	if mixed {
+		picked := grants
+		grants = make([]cluster.Grant, 0, len(picked))
+		for i := range s.Devices {
+			grants = append(grants, picked[first[i]:first[i]+int(s.Devices[i].Count)]...)
+		}
+	}
 	return grants, true
 }
 
+// maxRequests bounds how many device requests one shape is picked for; Kubernetes
+// allows 32 in a claim.
+const maxRequests = 64
+
 func pickWhole(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest, given []cluster.Grant) ([]cluster.Grant, bool) {
 	available := func(i int32) bool {
-		return Takes(v.DeviceOf(n, i), r) && !holds(given, n.Spec.FirstDevice+cluster.DeviceID(i))
+		return Takes(v, v.DeviceOf(n, i), r) && !holds(given, n.Spec.FirstDevice+cluster.DeviceID(i))
 	}
 	// The tightest linked group that holds all of them, by the wishes of the
 	// request, and by island even where none is required.
@@ -288,7 +305,7 @@ func pickParts(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest, given
 		for i := range n.Spec.DeviceCount {
 			id := n.Spec.FirstDevice + cluster.DeviceID(i)
 			d := overlaid(v.Device(id), id, given)
-			if holds(given[first:], id) || !Takes(&d, r) || !linkedWith(v, n, given[first:], i, r) {
+			if holds(given[first:], id) || !Takes(v, &d, r) || !linkedWith(v, n, given[first:], i, r) {
 				continue
 			}
 			if len(given) == first && !leads(v, n, given, i, r) {
@@ -325,7 +342,7 @@ func leads(v *cluster.View, n *cluster.Node, given []cluster.Grant, i int32, r *
 	link, size := linkOf(v.DeviceOf(n, i), i, r), int32(0)
 	for k := range n.Spec.DeviceCount {
 		id := n.Spec.FirstDevice + cluster.DeviceID(k)
-		if d := overlaid(v.Device(id), id, given); linkOf(&d, k, r) == link && Takes(&d, r) {
+		if d := overlaid(v.Device(id), id, given); linkOf(&d, k, r) == link && Takes(v, &d, r) {
 			size++
 		}
 	}

@@ -59,6 +59,9 @@ func permission(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) decisi
 			}
 		}
 	}
+	if n.Spec.Selective && slices.ContainsFunc(s.Devices, func(r cluster.DeviceRequest) bool { return r.Selector == 0 }) {
+		return decision.Reason{Code: decision.DeviceAuthority}
+	}
 	if v.Facts.Excludes(id, node) {
 		return decision.Reason{Code: decision.NodeExcluded}
 	}
@@ -214,7 +217,7 @@ func deviceRoom(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) deci
 	compute, memory := rooms[0][:0], rooms[1][:0]
 	for i := range n.Spec.DeviceCount {
 		d := v.DeviceOf(n, i)
-		if d.Health != cluster.Healthy || !suits(d, r) {
+		if d.Health != cluster.Healthy || !suits(v, d, r) {
 			continue
 		}
 		if d.Idle() {

@@ -252,7 +252,7 @@ func (r *room) bestDevice(w *cluster.Worth, after *room, request *cluster.Device
 	best, most := int32(-1), int64(0)
 	for i := range r.count {
 		left := r.left[i]
-		if int64(left) < int64(milli) || !gives(v.DeviceOf(n, i), request) || best >= 0 && left == r.left[best] {
+		if int64(left) < int64(milli) || !gives(v, v.DeviceOf(n, i), request) || best >= 0 && left == r.left[best] {
 			continue
 		}
 		after.left[i] = left - int16(milli)
@@ -265,9 +265,10 @@ func (r *room) bestDevice(w *cluster.Worth, after *room, request *cluster.Device
 	return best
 }
 
-// gives says whether a healthy device has the memory and the model for a share.
-func gives(d *cluster.Device, r *cluster.DeviceRequest) bool {
-	return r.Allows(d.Spec) && (d.Spec.Memory == 0 || d.FreeMemory >= r.Memory) && d.Spec.Sharing == cluster.SharingSlices
+// gives says whether a healthy device has the memory, the model and what else is
+// asked for in a share.
+func gives(v *cluster.View, d *cluster.Device, r *cluster.DeviceRequest) bool {
+	return r.Allows(d.Spec) && (r.Selector == 0 || v.Facts.Selects(r.Selector, d.ID)) && (d.Spec.Memory == 0 || d.FreeMemory >= r.Memory) && d.Spec.Sharing == cluster.SharingSlices
 }
 
 // price is what the resources themselves cost on nodes of the class.
@@ -312,7 +313,7 @@ func tightest(v *cluster.View, n *cluster.Node, r *room, s *cluster.Shape) Loss 
 	}
 	if request, milli, one := oneShare(s); one {
 		for i := range r.count {
-			if int64(r.left[i]) >= int64(milli) && gives(v.DeviceOf(n, i), request) && (l.Device == cluster.None || r.left[i] < r.left[l.Device]) {
+			if int64(r.left[i]) >= int64(milli) && gives(v, v.DeviceOf(n, i), request) && (l.Device == cluster.None || r.left[i] < r.left[l.Device]) {
 				l.Device = i
 			}
 		}
