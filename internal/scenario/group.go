@@ -55,8 +55,10 @@ func (in *interp) showGroups() []string {
 			state := "waits"
 			if g.Whole() {
 				state = "started"
-			} else if g.Broken() {
+			} else if g.Stuck() {
 				state = fmt.Sprintf("broken, until %v", g.Deadline)
+			} else if g.Broken() {
+				state = "broken"
 			}
 			rows = append(rows, []string{g.Name, fmt.Sprint(g.Minimum), fmt.Sprint(g.Members), fmt.Sprint(g.Placed), in.queueName(g.Queue), state})
 		case g.Members > 0:

@@ -145,13 +145,17 @@ func (w *World) dropGroup(id cluster.GroupID) {
 }
 
 // timeGroups starts the clock of groups that have come to hold room without their
-// minimum, and stops it for those that are whole again or hold nothing.
+// minimum, and stops it for those that are whole again, run or hold nothing.
 func (w *World) timeGroups() {
 	for _, id := range w.ledger.TakeRegrouped() {
-		switch g := w.ledger.Group(id); {
-		case g.Broken() && g.Deadline == 0:
+		g := w.ledger.Group(id)
+		if g.Placed == 0 && g.Ran {
+			w.ledger.EditGroup(id).Ran = false
+		}
+		switch g = w.ledger.Group(id); {
+		case g.Stuck() && g.Deadline == 0:
 			w.ledger.EditGroup(id).Deadline = max(w.now.Add(g.Hold), 1)
-		case !g.Broken() && g.Deadline != 0:
+		case !g.Stuck() && g.Deadline != 0:
 			w.ledger.EditGroup(id).Deadline = 0
 		}
 	}

@@ -263,6 +263,9 @@ func (e Started) apply(w *World) error {
 	}
 	w.ledger.SetPhase(id, cluster.PhaseRunning)
 	w.ledger.EditPod(id).Started = w.now
+	if group := w.ledger.Pod(id).Spec.Group; group != cluster.None {
+		w.ledger.EditGroup(group).Ran = true
+	}
 	return nil
 }
 

@@ -255,8 +255,8 @@ func (a *audit) groups() error {
 		if g.Members != members[i] || g.Placed != placed[i] {
 			return fmt.Errorf("audit: group %s: %d members and %d placed, counted %d and %d", g.Name, g.Members, g.Placed, members[i], placed[i])
 		}
-		if g.Broken() != (g.Deadline > 0) {
-			return fmt.Errorf("audit: group %s: %d of at least %d members placed, with the deadline %v", g.Name, g.Placed, g.Minimum, g.Deadline)
+		if g.Stuck() != (g.Deadline > 0) {
+			return fmt.Errorf("audit: group %s: %d of at least %d members placed, has run: %v, with the deadline %v", g.Name, g.Placed, g.Minimum, g.Ran, g.Deadline)
 		}
 	}
 	return nil

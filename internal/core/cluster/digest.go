@@ -71,6 +71,9 @@ func (v *View) groupDigest(g *Group) uint64 {
 	if g.Known {
 		h++
 	}
+	if g.Ran {
+		h += 2
+	}
 	return h
 }
 

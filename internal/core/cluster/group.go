@@ -20,8 +20,11 @@ type Group struct {
 	// Hold is how long a group that lost members before any of it ran may keep the
 	// room of the others, while no place is found for those lost.
 	Hold moment.Span
-	// Deadline is when that time is over; 0 while the group is whole, or not there.
+	// Deadline is when that time is over; 0 for a group that is whole, holds nothing
+	// or has run.
 	Deadline moment.Instant
+	// Ran says that a member has run since the group held nothing last.
+	Ran bool
 	// Members counts the pods that name the group, Placed those of them that are
 	// being placed, bound or running.
 	Members, Placed int32
@@ -33,6 +36,9 @@ func (g *Group) Whole() bool { return g.Known && g.Placed >= g.Minimum }
 // Broken says whether the group has fewer members in their places than it needs,
 // and more than none: what is missing comes before everything else.
 func (g *Group) Broken() bool { return g.Known && g.Placed > 0 && g.Placed < g.Minimum }
+
+// Stuck says whether the group holds room that is of no use to anybody yet.
+func (g *Group) Stuck() bool { return g.Broken() && !g.Ran }
 
 // Group returns a group for reading.
 func (v *View) Group(id GroupID) *Group { return v.Groups.At(int32(id)) }

@@ -64,8 +64,8 @@ func (r *round) seated(pod cluster.PodID) bool {
 	return r.squads != nil && r.txn.View().Pod(pod).Phase != cluster.PhaseWaiting
 }
 
-// mend places what broken groups lack, before anybody else's turn: the group whose
-// time runs out first is the first.
+// mend places what broken groups lack, before anybody else's turn: first of those
+// that have run, then of the one whose time runs out first.
 func (r *round) mend() {
 	v := r.txn.Base()
 	var broken []cluster.GroupID
@@ -206,7 +206,7 @@ func (r *round) giveBack() {
 	var late []bool // by group
 	for i := range v.Groups.Len() {
 		g := v.Group(cluster.GroupID(i))
-		if g.Deadline > 0 && g.Deadline <= r.cycle.Now && r.txn.View().Group(cluster.GroupID(i)).Broken() {
+		if g.Deadline > 0 && g.Deadline <= r.cycle.Now && r.txn.View().Group(cluster.GroupID(i)).Stuck() {
 			if late == nil {
 				late = make([]bool, v.Groups.Len())
 			}
@@ -225,7 +225,7 @@ func (r *round) giveBack() {
 		switch p.Phase {
 		case cluster.PhaseBound:
 			holders = append(holders, cluster.PodID(i))
-		case cluster.PhaseRunning, cluster.PhasePlacing:
+		case cluster.PhasePlacing:
 			late[p.Spec.Group] = false
 		}
 	}
