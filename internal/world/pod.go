@@ -18,6 +18,9 @@ type Request struct {
 	Devices     []DeviceRequest
 	Selector    [][]Requirement
 	Tolerations []Toleration
+	// Rim names what else of the pod only the rim can judge, its volumes say. What
+	// it finds out is known per shape: requests that differ in this are two shapes.
+	Rim string
 }
 
 // DeviceRequest asks for Count devices, each Milli of one.
@@ -190,6 +193,9 @@ func (w *World) shape(r *Request, kind string) cluster.ShapeID {
 // key hashes a request by content; it is the same in every world.
 func (r *Request) key() uint64 {
 	h := chance.Hash(uint64(r.CPU), uint64(r.Memory))
+	if r.Rim != "" {
+		h = chance.Hash(h, 5, chance.HashString(r.Rim))
+	}
 	for _, name := range sortedKeys(r.Extended) {
 		h = chance.Hash(h, 1, chance.HashString(name), uint64(r.Extended[name]))
 	}

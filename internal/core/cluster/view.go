@@ -61,12 +61,25 @@ type Facts struct {
 
 // Excludes says whether a fact keeps the shape off the node.
 func (f *Facts) Excludes(shape ShapeID, node NodeID) bool {
-	if f == nil {
-		return false
-	}
-	set := f.Excluded[shape]
+	set := f.Of(shape)
 	word := int(node) / 64
 	return word < len(set) && set[word]>>(uint(node)%64)&1 == 1
+}
+
+// Of returns the nodes that facts keep a shape off, as a bit set; nil for none.
+func (f *Facts) Of(shape ShapeID) []uint64 {
+	if f == nil {
+		return nil
+	}
+	return f.Excluded[shape]
+}
+
+// Meeting returns the devices that meet the selector of a request, as a bit set.
+func (f *Facts) Meeting(selector Symbol) []uint64 {
+	if f == nil {
+		return nil
+	}
+	return f.Selected[selector]
 }
 
 // Selects says whether a device meets the selector of a request. No selector is met
@@ -75,10 +88,7 @@ func (f *Facts) Selects(selector Symbol, device DeviceID) bool {
 	if selector == 0 {
 		return true
 	}
-	if f == nil {
-		return false
-	}
-	set := f.Selected[selector]
+	set := f.Meeting(selector)
 	word := int(device) / 64
 	return word < len(set) && set[word]>>(uint(device)%64)&1 == 1
 }
@@ -86,13 +96,7 @@ func (f *Facts) Selects(selector Symbol, device DeviceID) bool {
 // Single says whether facts may tell nodes apart, for a shape, that are otherwise
 // alike.
 func (f *Facts) Single(id ShapeID, s *Shape) bool {
-	if f == nil {
-		return false
-	}
-	if _, some := f.Excluded[id]; some {
-		return true
-	}
-	return slices.ContainsFunc(s.Devices, func(r DeviceRequest) bool { return r.Selector != 0 })
+	return f.Of(id) != nil || slices.ContainsFunc(s.Devices, func(r DeviceRequest) bool { return r.Selector != 0 })
 }
 
 // Node returns a node for reading.

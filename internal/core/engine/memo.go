@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
@@ -73,7 +74,7 @@ const unfit = math.MinInt64
 
 // sync brings the memo to the snapshot; what no longer holds is dropped.
 func (m *Memo) sync(v *cluster.View, c decision.Cycle, p *Policy) {
-	same := m.policy == p && m.world.SameWorld(v) && m.seed == c.Seed && m.facts == v.Facts
+	same := m.policy == p && m.world.SameWorld(v) && m.seed == c.Seed
 	if m.shapes == nil || !same {
 		answers := m.answers
 		*m = Memo{policy: p, facts: v.Facts, beliefs: v.Beliefs, seed: c.Seed, shapes: make(map[cluster.ShapeID]*scores)}
@@ -84,6 +85,7 @@ func (m *Memo) sync(v *cluster.View, c decision.Cycle, p *Policy) {
 		clear(answers)
 		m.answers = answers
 	}
+	m.learn(v)
 	if m.beliefs != v.Beliefs {
 		// What fits still fits; only what it is worth has changed.
 		m.beliefs, m.offers = v.Beliefs, nil
@@ -109,6 +111,26 @@ func (m *Memo) sync(v *cluster.View, c decision.Cycle, p *Policy) {
 		m.welcome(v, c, node)
 	}
 	m.priced = false
+}
+
+// learn drops the scores of the shapes about which other facts are known now.
+// Answers are never shared where there are facts.
+func (m *Memo) learn(v *cluster.View) {
+	if m.facts == v.Facts {
+		return
+	}
+	// order: each shape is looked at alone.
+	for id, s := range m.shapes {
+		other := !slices.Equal(m.facts.Of(id), v.Facts.Of(id))
+		for _, r := range v.Shape(id).Devices {
+			other = other || !slices.Equal(m.facts.Meeting(r.Selector), v.Facts.Meeting(r.Selector))
+		}
+		if other {
+			m.held -= len(s.states)
+			delete(m.shapes, id)
+		}
+	}
+	m.facts = v.Facts
 }
 
 // welcome drops what is kept when a row has become another node's: ties and
