@@ -32,13 +32,13 @@ func (s *Scheduler) bindAll(ctx context.Context) {
 			return
 		case b := <-s.binds:
 			started := time.Now()
-			err := s.bind(ctx, &b)
+			claims, err := s.bindWithClaims(ctx, &b)
 			if ctx.Err() != nil {
 				return
 			}
 			s.config.Metrics.bind(time.Since(started), time.Since(b.Since), err)
 			select {
-			case s.outcomes <- Outcome{Bind: b, Err: err}:
+			case s.outcomes <- Outcome{Bind: b, Err: err, Claims: claims}:
 			case <-ctx.Done():
 				return
 			}
@@ -96,6 +96,16 @@ func (s *Scheduler) askPod(ctx context.Context, b *Bind, cause error) error {
 			return ctx.Err()
 		case <-time.After(lookAgain):
 		}
+	}
+}
+
+// pause waits for a span; it is false where the context ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 

@@ -36,6 +36,8 @@ type books struct {
 	places map[string]bool            // domains the world knows
 	keeps  map[string][]facts.Keep    // of bound pods that keep others away
 
+	draws  draws                   // devices that we pick ourselves
+
 	demand  learn.Demand
 	beliefs cluster.Beliefs
 	// stirred says that something happened since the last cycle after which a pod
@@ -86,7 +88,7 @@ func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 		world: world.New(), policy: policy, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
 		paused: make(map[string]*pod), places: make(map[string]bool),
-		keeps: make(map[string][]facts.Keep),
+		keeps: make(map[string][]facts.Keep), draws: newDraws(),
 	}
 }
 
@@ -123,6 +125,7 @@ func (b *books) podSeen(key string, seen facts.Pod) {
 		p = &pod{first: b.now, told: why{sentence: seen.Told}}
 		b.pods[key] = p
 	}
+	seen = b.claimed(key, seen)
 	if p.seen.Node != seen.Node || p.seen.Standing != seen.Standing {
 		b.reindex(key, p, seen)
 	}
@@ -140,6 +143,7 @@ func (b *books) podGone(key string) {
 	if p == nil {
 		return
 	}
+	b.unclaim(key)
 	b.reindex(key, p, facts.Pod{})
 	p.seen.Standing = facts.Absent
 	b.settle(key, p)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
@@ -36,6 +37,7 @@ type Bind struct {
 	Key, UID, Node string
 	Since          time.Time // when the pod was first seen
 	serial         uint64    // tells the binds of one pod apart
+	Draws          []Draw    // to be written to its claims first
 }
 
 // Remark is a reason to be written on a pod.
@@ -46,6 +48,8 @@ type Remark struct {
 // decide runs one cycle and returns the binds to be carried out. They are
 // charged from now on.
 func (b *books) decide(kind decision.CycleKind) []Bind {
+	b.settleClaims()
+	b.tellFacts()
 	b.stirred = false
 	b.cycle++
 	c := decision.Cycle{Number: b.cycle, Now: b.instant(), Kind: kind}
@@ -59,15 +63,21 @@ func (b *books) decide(kind decision.CycleKind) []Bind {
 			b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "pod", snapshot.Pod(d.Pod).Spec.Name)
 			continue
 		}
+		key, host := snapshot.Pod(d.Pod).Spec.Name, snapshot.Node(d.Place.Node).Spec.Name
+		draws, err := b.drawn(&snapshot.View, key, d)
+		if err != nil {
+			b.log.Debug("a decision comes too early", "pod", key, "because", err)
+			continue
+		}
 		if err := b.world.Apply(b.instant(), world.Accepted{Decision: *d}); err != nil {
 			b.log.Warn("a decision is not accepted", "because", err)
 			continue
 		}
-		key, host := snapshot.Pod(d.Pod).Spec.Name, snapshot.Node(d.Place.Node).Spec.Name
 		p := b.pods[key]
 		b.serial++
 		p.footing, p.node, p.serial = placing, host, b.serial
-		binds = append(binds, Bind{Key: key, UID: p.seen.UID, Node: host, Since: p.first, serial: b.serial})
+		b.takeOff(key, p, draws)
+		binds = append(binds, Bind{Key: key, UID: p.seen.UID, Node: host, Since: p.first, serial: b.serial, Draws: draws})
 	}
 	b.note(&snapshot.View, plan.Waiting)
 	return binds
@@ -92,11 +102,14 @@ func (b *books) note(v *cluster.View, line []decision.Waiting) {
 type Outcome struct {
 	Bind Bind
 	Err  error // nil: carried out
+	// Claims are those of the bind as they are now, as far as that is known.
+	Claims []*resourceapi.ResourceClaim
 }
 
 // outcome takes in what became of a bind. One whose pod has moved on since is
 // history.
 func (b *books) outcome(o *Outcome) {
+	b.land(o)
 	p := b.pods[o.Bind.Key]
 	if p == nil || p.seen.UID != o.Bind.UID || p.footing != placing || p.serial != o.Bind.serial {
 		return
@@ -153,6 +166,8 @@ func (b *books) remarks() []Remark {
 // one that does not wait.
 func (b *books) said(p *pod) (why, string) {
 	switch {
+	case p.seen.Standing == facts.Held && p.seen.Waits != "":
+		return why{kind: "resource claim", sentence: p.seen.Waits}, corev1.PodReasonUnschedulable
 	case p.seen.Standing == facts.Held && p.seen.Why != "":
 		return why{kind: p.seen.Why, sentence: "asks for " + p.seen.Why + ", which Headrace does not place yet"}, corev1.PodReasonSchedulerError
 	case p.seen.Standing == facts.Waiting && p.kept:

@@ -14,6 +14,7 @@ import (
 // nodeSeen takes in what the API server tells of a node. What is on it stays, and
 // so do binds in flight.
 func (b *books) nodeSeen(seen facts.Node) {
+	seen = b.equipped(seen)
 	name := seen.Added.Name
 	n := b.nodes[name]
 	life := cluster.LifeDraining
@@ -50,6 +51,7 @@ func (b *books) nodeSeen(seen facts.Node) {
 // nodeGone takes in that a node is deleted. Pods bound to it hold nothing any more.
 // Binds in flight to it wait again, and will be told apart by their outcome.
 func (b *books) nodeGone(name string) {
+	b.unequipped(name)
 	if b.nodes[name] == nil {
 		return
 	}

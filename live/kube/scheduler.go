@@ -126,6 +126,8 @@ type message struct {
 	podKey   string // of pod, or of a pod that is gone when pod is nil
 	version  string // of node or pod
 	synced   bool
+	// tell is everything else: what is done to the books.
+	tell func(*books)
 }
 
 // owner is the one goroutine that owns the world.
@@ -210,6 +212,8 @@ func (b *books) hear(m *message) {
 		b.podSeen(m.podKey, *m.pod)
 	case m.podKey != "":
 		b.podGone(m.podKey)
+	case m.tell != nil:
+		m.tell(b)
 	}
 }
 

@@ -25,11 +25,13 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	pods := informers.NewFilteredPodInformer(s.config.Client, metav1.NamespaceAll, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.FieldSelector = unfinished.String()
 	})
+	watched := []watched{{nodes, s.nodeHandler(ctx)}, {pods, s.podHandler(ctx)}}
+	devices, err := s.watchDevices(ctx)
+	if err != nil {
+		return err
+	}
 	var told []cache.InformerSynced
-	for _, w := range []struct {
-		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandler
-	}{{nodes, s.nodeHandler(ctx)}, {pods, s.podHandler(ctx)}} {
+	for _, w := range append(watched, devices...) {
 		if err := w.informer.SetTransform(slim); err != nil {
 			return fmt.Errorf("prepare an informer: %w", err)
 		}
@@ -50,6 +52,12 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	go a.auditAll(ctx) // ends with ctx
 	s.send(ctx, message{synced: true})
 	return nil
+}
+
+// watched is an informer, and who is told.
+type watched struct {
+	informer cache.SharedIndexInformer
+	handler  cache.ResourceEventHandler
 }
 
 // watchFailed says which permission is missing, where that is why. The informer

@@ -10,9 +10,9 @@ import (
 )
 
 // Allocate writes down which devices serve the requests of a claim, in the form
-// that the API server takes: the devices in the order of the requests. ShareID gives
-// names to parts of devices that several may hold.
-func Allocate(c *resourceapi.ResourceClaim, requests []Request, node string, devices []*Device, shareID func() types.UID) (*resourceapi.AllocationResult, error) {
+// that the API server takes: the devices in the order of the requests. Parts of devices
+// still need a name: see Name.
+func Allocate(c *resourceapi.ResourceClaim, requests []Request, node string, devices []*Device) (*resourceapi.AllocationResult, error) {
 	out := &resourceapi.AllocationResult{NodeSelector: nodeNamed(node)}
 	next := 0
 	for i := range requests {
@@ -34,7 +34,7 @@ func Allocate(c *resourceapi.ResourceClaim, requests []Request, node string, dev
 				if !ok {
 					return nil, fmt.Errorf("claim %s/%s: device %s does not have what request %s asks for", c.Namespace, c.Name, d.ID, r.Name)
 				}
-				id := shareID()
+				id := types.UID("")
 				result.ShareID, result.ConsumedCapacity = &id, taken
 			}
 			out.Devices.Results = append(out.Devices.Results, result)
@@ -42,6 +42,16 @@ func Allocate(c *resourceapi.ResourceClaim, requests []Request, node string, dev
 	}
 	out.Devices.Config = configOf(c, requests)
 	return out, nil
+}
+
+// Name gives the parts of devices names of their own, before an allocation is written.
+func Name(a *resourceapi.AllocationResult, fresh func() types.UID) {
+	for i := range a.Devices.Results {
+		if r := &a.Devices.Results[i]; r.ShareID != nil {
+			id := fresh()
+			r.ShareID = &id
+		}
+	}
 }
 
 // nodeNamed selects one node.

@@ -28,6 +28,7 @@ type Device struct {
 	compute, memory resourceapi.QualifiedName
 	// partition says that it is a part of a card, offered beside the card.
 	partition bool
+	pools     *Pools
 	verdicts  map[string]verdict
 }
 
@@ -35,8 +36,8 @@ type Device struct {
 func (d *Device) Gone() bool { return d.object == nil }
 
 // newDevice reads a device as published.
-func newDevice(id ID, object *resourceapi.Device, uncut bool) *Device {
-	d := &Device{ID: id, object: object, partition: len(object.ConsumesCounters) > 0 && !uncut, verdicts: make(map[string]verdict)}
+func newDevice(p *Pools, id ID, object *resourceapi.Device, uncut bool) *Device {
+	d := &Device{ID: id, pools: p, object: object, partition: len(object.ConsumesCounters) > 0 && !uncut, verdicts: make(map[string]verdict)}
 	w := &d.World
 	*w = world.Device{Name: id.Name, Model: id.Driver, Island: cluster.None, NUMA: cluster.None, Sharing: cluster.SharingNone}
 	for _, name := range []string{modelAttribute, modelAttributeAlt} {

@@ -25,8 +25,10 @@ type Pools struct {
 	pools  map[poolID]map[string]bool            // names of slices
 	nodes  map[string]*nodeDevices
 	spots  map[ID]Spot
-	// version rises whenever a device changes.
-	version uint64
+	rules  map[string]*resourceapi.DeviceTaintRule
+	// version rises whenever a device changes; then what was resolved is void.
+	version  uint64
+	resolved map[string]resolved
 }
 
 type poolID struct{ driver, pool string }
@@ -51,7 +53,8 @@ type Spot struct {
 func NewPools() *Pools {
 	return &Pools{
 		slices: make(map[string]*resourceapi.ResourceSlice), pools: make(map[poolID]map[string]bool),
-		nodes: make(map[string]*nodeDevices), spots: make(map[ID]Spot),
+		nodes: make(map[string]*nodeDevices), spots: make(map[ID]Spot), rules: make(map[string]*resourceapi.DeviceTaintRule),
+		resolved: make(map[string]resolved),
 	}
 }
 
@@ -107,6 +110,39 @@ func (p *Pools) Find(id ID) (Spot, bool) {
 // Version rises whenever a device changes.
 func (p *Pools) Version() uint64 { return p.version }
 
+// PutRule takes in a rule that taints devices, and DeleteRule that one is gone. All
+// devices may then be judged otherwise.
+func (p *Pools) PutRule(r *resourceapi.DeviceTaintRule) {
+	p.rules[r.Name] = r
+	p.forget()
+}
+
+// DeleteRule takes in that a rule is gone.
+func (p *Pools) DeleteRule(name string) {
+	delete(p.rules, name)
+	p.forget()
+}
+
+func (p *Pools) forget() {
+	for _, s := range p.spots { // order: all are cleared
+		clear(s.Device.verdicts)
+	}
+	p.version++
+	clear(p.resolved)
+}
+
+// taints returns those of a device, from its driver and from rules.
+func (p *Pools) taints(d *Device) []resourceapi.DeviceTaint {
+	out := d.object.Taints
+	for _, r := range p.rules { // order: all that match are taken
+		s := r.Spec.DeviceSelector
+		if s == nil || (s.Driver == nil || *s.Driver == d.Driver) && (s.Pool == nil || *s.Pool == d.Pool) && (s.Device == nil || *s.Device == d.Name) {
+			out = append(slices.Clip(out), r.Spec.Taint)
+		}
+	}
+	return out
+}
+
 // rebuild reads pools again and returns the nodes whose devices changed.
 func (p *Pools) rebuild(pools []poolID) []string {
 	changed := make(map[string]bool)
@@ -124,6 +160,7 @@ func (p *Pools) rebuild(pools []poolID) []string {
 		}
 	}
 	p.version++
+	clear(p.resolved)
 	return slices.Sorted(maps.Keys(changed))
 }
 
@@ -159,7 +196,7 @@ func (p *Pools) read(id poolID) map[string][]*Device {
 			if node == nil || *node == "" {
 				continue
 			}
-			d := newDevice(ID{id.driver, id.pool, object.Name}, object, whole(object, totals))
+			d := newDevice(p, ID{id.driver, id.pool, object.Name}, object, whole(object, totals))
 			out[*node] = append(out[*node], d)
 		}
 	}

@@ -160,13 +160,14 @@ func (r *reader) request(a *alternative) (Request, string) {
 		out.World.SameNUMA = out.World.SameNUMA || len(r.numa[name]) > 0
 		c.Attributes = append(append(c.Attributes, r.island[name]...), r.numa[name]...)
 	}
-	s, met, parts, err := newSelector(c, r.pools)
+	found := newSelector(c, r.pools)
+	s := found.selector
 	switch {
-	case err != nil:
-		return Request{}, fmt.Sprintf("request %s, whose %v", a.name, err)
-	case met == 0 && parts > 0:
+	case found.err != nil:
+		return Request{}, fmt.Sprintf("request %s, whose %v", a.name, found.err)
+	case found.met == 0 && found.parts > 0:
 		return Request{}, fmt.Sprintf("request %s for a part of a card (a device that consumes counters)", a.name)
-	case met == 0:
+	case found.met == 0:
 		r.need.Missed = a.name
 	}
 	out.Selector = s

@@ -20,9 +20,9 @@ type Selector struct {
 	// Name stands for it in the world: the same for the same conditions.
 	Name string
 
-	content    content
-	expression []string
-	share      share
+	key     string
+	content content
+	share   share
 }
 
 // content is all that decides which devices meet a selector.
@@ -70,28 +70,46 @@ const hashBytes = 12
 
 // newSelector resolves a selector against the devices there are: of each it takes
 // the share that most of those who meet it would give, and leaves out the others.
-// It returns what was amiss with an expression, if anything was.
-func newSelector(c content, pools *Pools) (s *Selector, met, parts int, err error) {
+// The answer is kept until a device changes.
+func newSelector(c content, pools *Pools) resolved {
 	key := hash(c)
+	if r, known := pools.resolved[key]; known {
+		return r
+	}
+	r := resolve(key, c, pools)
+	pools.resolved[key] = r
+	return r
+}
+
+// resolved is a selector with how many devices, and parts of cards, meet it, and
+// what was amiss with an expression.
+type resolved struct {
+	selector   *Selector
+	met, parts int
+	err        error
+}
+
+func resolve(key string, c content, pools *Pools) (out resolved) {
 	votes := make(map[share]int)
 	for _, node := range pools.Nodes() {
 		for _, d := range pools.nodes[node].devices {
 			v := d.judge(key, &c)
 			if v.err != nil {
-				err = v.err
+				out.err = v.err
 			}
 			if v.meets {
 				votes[v.share]++
-				met++
+				out.met++
 			}
 		}
 	}
 	for _, spot := range pools.spots { // order: a count
 		if spot.Part && spot.Device.judge(key, &c).meets {
-			parts++
+			out.parts++
 		}
 	}
-	s = &Selector{content: c, share: asked(&c)}
+	s := &Selector{key: key, content: c, share: asked(&c)}
+	out.selector = s
 	best := 0
 	for given, n := range votes { // order: ties go to the larger share, then to more memory
 		if n > best || n == best && (given.Milli > s.share.Milli || given.Milli == s.share.Milli && given.Memory > s.share.Memory) {
@@ -99,7 +117,7 @@ func newSelector(c content, pools *Pools) (s *Selector, met, parts int, err erro
 		}
 	}
 	s.Name = "device:" + hash(key, s.share)
-	return s, met, parts, err
+	return out
 }
 
 // asked is the share that a request names itself, where no device is there to say.
@@ -124,17 +142,11 @@ func asked(c *content) share {
 	return out
 }
 
-// Meets says whether a device may serve the request.
-func (s *Selector) Meets(d *Device) bool {
-	v := d.judge(hash(s.content), &s.content)
-	return v.meets && v.share == s.share
-}
-
 // Devices returns, for each device of a node, whether it may serve the request.
 func (s *Selector) Devices(devices []*Device) []bool {
-	key, out := hash(s.content), make([]bool, len(devices))
+	out := make([]bool, len(devices))
 	for i, d := range devices {
-		v := d.judge(key, &s.content)
+		v := d.judge(s.key, &s.content)
 		out[i] = v.meets && v.share == s.share
 	}
 	return out
@@ -158,7 +170,7 @@ func (d *Device) judge(key string, c *content) verdict {
 
 func (d *Device) weigh(c *content) verdict {
 	o := d.object
-	if len(o.BindingConditions) > 0 || blocked(o.Taints, c.Tolerations) {
+	if len(o.BindingConditions) > 0 || blocked(d.pools.taints(d), c.Tolerations) {
 		return verdict{} // what must be prepared first is not waited for
 	}
 	for _, name := range c.Attributes {

@@ -152,7 +152,7 @@ func TestStanding(t *testing.T) {
 		{"being deleted while it waits", corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}, facts.Absent, ""},
 		{"being deleted where it runs", corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}, Spec: corev1.PodSpec{NodeName: "n"}}, facts.Charged, ""},
 		{"gated", corev1.Pod{Spec: corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: "g"}}}}, facts.Held, ""},
-		{"with a claim", corev1.Pod{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "c"}}}}, facts.Held, "resource claims"},
+		{"with a claim", corev1.Pod{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "c"}}}}, facts.Waiting, ""},
 		{"with a local volume", corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}}}, facts.Waiting, ""},
 		{
 			"with a persistent volume",

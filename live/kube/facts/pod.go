@@ -44,6 +44,11 @@ type Pod struct {
 	Gated bool
 	// Why says, for a held pod, what it asks for that cannot be judged yet.
 	Why string
+	// Waits says, for a held pod, what must happen before it can be placed.
+	Waits string
+	// Claims are the resource claims that the pod needs; Request is what it asks for
+	// beside them.
+	Claims []Claim
 	// Told is what the pod's condition says about why it is not scheduled.
 	Told string
 	// Keeps are the pods that a bound pod keeps away from where it is.
@@ -78,6 +83,7 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 		Name: Key(p), UID: out.UID, Kind: p.Labels[KindLabel], Request: request(p, gpu),
 		Since: moment.Instant(max(p.CreationTimestamp.UnixMicro(), 0)),
 	}
+	out.Claims = claims(p)
 	if p.Spec.Priority != nil {
 		out.Added.Priority = *p.Spec.Priority
 	}
@@ -156,9 +162,6 @@ func unsupported(p *corev1.Pod) string {
 		if s.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
 			return "topology spread"
 		}
-	}
-	if len(s.ResourceClaims) > 0 {
-		return "resource claims"
 	}
 	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
 		for i := range containers {

@@ -27,8 +27,13 @@ func selector(s *corev1.PodSpec) [][]world.Requirement {
 		}
 		return [][]world.Requirement{every}
 	}
+	return alternatives(every, s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms)
+}
+
+// alternatives returns the terms of a selector, each with what must hold in every
+// case.
+func alternatives(every []world.Requirement, terms []corev1.NodeSelectorTerm) [][]world.Requirement {
 	var out [][]world.Requirement
-	terms := s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	for i := range terms {
 		// A term without conditions matches no node, unlike an empty selector.
 		if len(terms[i].MatchExpressions) == 0 && len(terms[i].MatchFields) == 0 {

@@ -1,0 +1,219 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/headrace-dev/headrace/live/kube/dra"
+)
+
+// The ways in which a claim may have moved on before it was written.
+var (
+	errClaimMoved     = errors.New("the resource claim is another one now, or is being deleted")
+	errClaimAllocated = errors.New("the resource claim is allocated already, by another writer")
+	errClaimFree      = errors.New("the resource claim is not allocated any more")
+)
+
+// reserveTries bounds how often a reservation is tried again after a conflict:
+// several pods that share a claim reserve it at the same time.
+const reserveTries = 8
+
+// bindWithClaims writes the claims of a pod, then its bind. Where the bind is
+// refused, what was written is taken back. It returns the claims as they are then.
+func (s *Scheduler) bindWithClaims(ctx context.Context, b *Bind) ([]*resourceapi.ResourceClaim, error) {
+	if len(b.Draws) == 0 {
+		return nil, s.bind(ctx, b)
+	}
+	var written []*resourceapi.ResourceClaim
+	var undo []bool // parallel: the allocation was ours
+	err := error(nil)
+	for i := range b.Draws {
+		d := &b.Draws[i]
+		var object *resourceapi.ResourceClaim
+		if object, err = s.draw(ctx, b, d); object != nil {
+			written, undo = append(written, object), append(undo, d.Result != nil)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = s.bind(ctx, b)
+	}
+	if err == nil || len(written) == 0 || !s.unbound(ctx, b) {
+		return written, err
+	}
+	for i, object := range written {
+		back, undone := s.putBack(ctx, b, object, undo[i])
+		if undone != nil {
+			s.config.Log.Warn("a claim was not given back", "claim", object.Namespace+"/"+object.Name, "because", undone)
+		}
+		if back != nil {
+			written[i] = back
+		}
+	}
+	return written, err
+}
+
+// unbound says whether a pod is not bound, so that what was written for it can be
+// taken back. In doubt it is asked again.
+func (s *Scheduler) unbound(ctx context.Context, b *Bind) bool {
+	namespace, name, _ := strings.Cut(b.Key, "/")
+	for {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		p, err := s.config.Client.CoreV1().Pods(namespace).Get(call, name, metav1.GetOptions{})
+		cancel()
+		switch {
+		case apierrors.IsNotFound(err):
+			return true
+		case err == nil:
+			return string(p.UID) != b.UID || p.Spec.NodeName == ""
+		case !pause(ctx, lookAgain):
+			return false
+		}
+	}
+}
+
+// draw writes one claim: its allocation, where there is none yet, and that it is
+// reserved for the pod. The version it was decided on is a precondition.
+func (s *Scheduler) draw(ctx context.Context, b *Bind, d *Draw) (*resourceapi.ResourceClaim, error) {
+	namespace, pod, _ := strings.Cut(b.Key, "/")
+	claims := s.config.Client.ResourceV1().ResourceClaims(namespace)
+	user := resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod, UID: types.UID(b.UID)}
+	fail := func(err error) error { return fmt.Errorf("allocate %s/%s for %s: %w", namespace, d.Claim.Name, b.Key, err) }
+
+	object := d.Claim.DeepCopy()
+	if d.Result == nil {
+		return s.reserve(ctx, object, user, fail)
+	}
+	if !slices.Contains(object.Finalizers, resourceapi.Finalizer) {
+		object.Finalizers = append(object.Finalizers, resourceapi.Finalizer)
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		updated, err := claims.Update(call, object, metav1.UpdateOptions{})
+		cancel()
+		if err != nil {
+			return nil, fail(err)
+		}
+		object = updated
+	}
+	result := d.Result.DeepCopy()
+	dra.Name(result, uuid.NewUUID)
+	now := metav1.Now()
+	result.AllocationTimestamp = &now
+	object.Status.Allocation = result
+	object.Status.ReservedFor = append(object.Status.ReservedFor, user)
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	updated, err := claims.UpdateStatus(call, object, metav1.UpdateOptions{})
+	cancel()
+	switch {
+	case err == nil:
+		return updated, nil
+	case definite(err):
+		return nil, fail(err)
+	}
+	return s.askClaim(ctx, object, result, fail(err))
+}
+
+// askClaim finds out whether an allocation was written after all.
+func (s *Scheduler) askClaim(ctx context.Context, object *resourceapi.ResourceClaim, result *resourceapi.AllocationResult, cause error) (*resourceapi.ResourceClaim, error) {
+	for {
+		now, err := s.getClaim(ctx, object)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && now.UID != object.UID, err == nil && now.Status.Allocation == nil:
+			return nil, cause
+		case err == nil && dra.Same(now.Status.Allocation, result) && sameNames(now.Status.Allocation, result):
+			return now, nil
+		case err == nil:
+			return nil, fmt.Errorf("%w: %w", errClaimAllocated, cause)
+		}
+		if !pause(ctx, lookAgain) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// sameNames says whether two allocations of the same devices are one and the same:
+// they were made at the same time, and parts of devices have equal names.
+func sameNames(a, b *resourceapi.AllocationResult) bool {
+	at := a.AllocationTimestamp != nil && b.AllocationTimestamp != nil && a.AllocationTimestamp.Unix() == b.AllocationTimestamp.Unix()
+	return at && slices.EqualFunc(a.Devices.Results, b.Devices.Results, func(x, y resourceapi.DeviceRequestAllocationResult) bool {
+		return (x.ShareID == nil) == (y.ShareID == nil) && (x.ShareID == nil || *x.ShareID == *y.ShareID)
+	})
+}
+
+// reserve adds a pod to those that use an allocated claim. Others may do so at the
+// same time, so it is tried again on what they left.
+func (s *Scheduler) reserve(ctx context.Context, object *resourceapi.ResourceClaim, user resourceapi.ResourceClaimConsumerReference, fail func(error) error) (*resourceapi.ResourceClaim, error) {
+	uid := object.UID
+	for try := 0; ; try++ {
+		switch {
+		case object.UID != uid || object.DeletionTimestamp != nil:
+			return nil, fail(errClaimMoved)
+		case object.Status.Allocation == nil:
+			return nil, fail(errClaimFree)
+		case slices.Contains(object.Status.ReservedFor, user):
+			return object, nil
+		}
+		object.Status.ReservedFor = append(object.Status.ReservedFor, user)
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		updated, err := s.config.Client.ResourceV1().ResourceClaims(object.Namespace).UpdateStatus(call, object, metav1.UpdateOptions{})
+		cancel()
+		if err == nil {
+			return updated, nil
+		}
+		if definite(err) && !apierrors.IsConflict(err) || try >= reserveTries {
+			return nil, fail(err)
+		}
+		if object, err = s.getClaim(ctx, object); err != nil {
+			return nil, fail(err)
+		}
+	}
+}
+
+// putBack takes a reservation back, and the allocation with it where it was made for
+// this bind and nobody else uses it.
+func (s *Scheduler) putBack(ctx context.Context, b *Bind, object *resourceapi.ResourceClaim, ours bool) (*resourceapi.ResourceClaim, error) {
+	uid, now := object.UID, object.DeepCopy()
+	for try := 0; ; try++ {
+		now.Status.ReservedFor = slices.DeleteFunc(now.Status.ReservedFor, func(c resourceapi.ResourceClaimConsumerReference) bool { return string(c.UID) == b.UID })
+		if ours && len(now.Status.ReservedFor) == 0 {
+			now.Status.Allocation = nil
+			now.Status.Devices = nil
+		}
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		updated, err := s.config.Client.ResourceV1().ResourceClaims(now.Namespace).UpdateStatus(call, now, metav1.UpdateOptions{})
+		cancel()
+		switch {
+		case err == nil:
+			return updated, nil
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case definite(err) && !apierrors.IsConflict(err) || try >= reserveTries:
+			return nil, err
+		}
+		latest, err := s.getClaim(ctx, object)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && latest.UID != uid:
+			return nil, nil
+		case err == nil:
+			now = latest
+		case !pause(ctx, lookAgain):
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (s *Scheduler) getClaim(ctx context.Context, object *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return s.config.Client.ResourceV1().ResourceClaims(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
+}
