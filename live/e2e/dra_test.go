@@ -115,6 +115,7 @@ func (r *rig) claims() []resourceapi.ResourceClaim {
 // claims are allocated to its node and reserved for it.
 func (r *rig) sound() int {
 	r.Helper()
+	pods := r.pods() // first: what is bound now was allocated before
 	slices, err := client.ResourceV1().ResourceSlices().List(context.Background(), metav1.ListOptions{})
 	r.ok(err)
 	offered := make(map[dra.ID]*resourceapi.Device)
@@ -172,7 +173,7 @@ func (r *rig) sound() int {
 			}
 		}
 	}
-	for _, p := range r.pods() {
+	for _, p := range pods {
 		if p.Spec.NodeName == "" {
 			continue
 		}
