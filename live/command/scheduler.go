@@ -26,7 +26,9 @@ const headerTimeout = 10 * time.Second
 // options are the flags.
 type options struct {
 	kubeconfig, name, policy, gpu, serve string
-	verbose, ledger                      bool
+	record                               string
+	recordLimit                          int64
+	preemption, verbose, ledger          bool
 	election                             election
 }
 
@@ -66,6 +68,9 @@ func Scheduler() *cobra.Command {
 	f.StringVar(&o.policy, "policy", "headrace", "the policy that decides: "+strings.Join(kube.Policies(), ", "))
 	f.StringVar(&o.gpu, "gpu-resource", string(kube.DefaultGPU), "the extended resource under which nodes offer GPUs")
 	f.StringVar(&o.serve, "serve", "127.0.0.1:10270", "where health, readiness and metrics are served")
+	f.BoolVar(&o.preemption, "preemption", true, "evict pods of lower priority for one that has no room, within their disruption budgets")
+	f.StringVar(&o.record, "record", "", "write a journal to this file, for headrace replay; compressed when it ends in .gz")
+	f.Int64Var(&o.recordLimit, "record-limit", kube.DefaultRecordLimit, "end the journal at so many bytes of text")
 	f.BoolVar(&o.verbose, "verbose", false, "log debug messages too")
 	f.BoolVar(&o.ledger, "serve-ledger", false, "serve what the scheduler believes of every pod and node at /debug/ledger, to this machine only")
 	o.election.flags(f)
@@ -87,6 +92,9 @@ func run(ctx context.Context, o *options) error {
 	if err := o.election.check(); err != nil {
 		return usageError{err}
 	}
+	if o.recordLimit <= 0 {
+		return usageError{fmt.Errorf("--record-limit %d: must be above 0", o.recordLimit)}
+	}
 	client, err := kube.Connect(o.kubeconfig)
 	if err != nil {
 		return err
@@ -95,6 +103,7 @@ func run(ctx context.Context, o *options) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s := kube.New(kube.Config{
 		Client: client, Name: o.name, Policy: policy, GPU: corev1.ResourceName(o.gpu), Log: log, Metrics: kube.NewMetrics(registry),
+		Preemption: o.preemption, Record: o.record, RecordLimit: o.recordLimit,
 	})
 	l, err := net.Listen("tcp", o.serve)
 	if err != nil {

@@ -126,11 +126,18 @@ func (r *rig) schedule() (*kube.Scheduler, func()) {
 // own.
 func (r *rig) scheduleBy(client kubernetes.Interface) (*kube.Scheduler, func()) {
 	r.Helper()
+	return r.scheduleAs(kube.Config{Client: client})
+}
+
+// scheduleAs starts a scheduler with a configuration of its own, but for the log.
+func (r *rig) scheduleAs(config kube.Config) (*kube.Scheduler, func()) {
+	r.Helper()
 	level := slog.LevelError
 	if testing.Verbose() {
 		level = slog.LevelWarn
 	}
-	s := kube.New(kube.Config{Client: client, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))})
+	config.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	s := kube.New(config)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }() // ends with ctx

@@ -25,6 +25,7 @@ type books struct {
 	policy *engine.Policy
 	memo   engine.Memo
 	log    *slog.Logger
+	record *recording // nil: nothing is recorded
 
 	now    time.Time
 	cycle  uint64
@@ -36,7 +37,7 @@ type books struct {
 	places map[string]bool            // domains the world knows
 	keeps  map[string][]facts.Keep    // of bound pods that keep others away
 
-	draws  draws                   // devices that we pick ourselves
+	draws draws // devices that we pick ourselves
 
 	demand  learn.Demand
 	beliefs cluster.Beliefs
@@ -104,9 +105,20 @@ func (b *books) tick(now time.Time) {
 
 func (b *books) instant() moment.Instant { return moment.Instant(b.now.UnixMicro()) }
 
+// apply takes an event in, and records it. Whatever enters the world passes here.
+func (b *books) apply(e world.Event) error {
+	if err := b.world.Apply(b.instant(), e); err != nil {
+		return err
+	}
+	if b.record != nil {
+		b.record.Event(b.instant(), e)
+	}
+	return nil
+}
+
 // must applies an event that the books know to be possible.
 func (b *books) must(e world.Event) {
-	if err := b.world.Apply(b.instant(), e); err != nil {
+	if err := b.apply(e); err != nil {
 		panic(fmt.Sprintf("kube: %T: %v", e, err))
 	}
 }

@@ -55,6 +55,9 @@ func (b *books) decide(kind decision.CycleKind) []Bind {
 	c := decision.Cycle{Number: b.cycle, Now: b.instant(), Kind: kind}
 	snapshot := b.world.Snapshot()
 	plan := engine.Decide(snapshot, c, b.policy, &b.memo)
+	if b.record != nil {
+		b.record.Cycle(c, plan.Digest(&snapshot.View))
+	}
 
 	var binds []Bind
 	for i := range plan.Decisions {
@@ -69,7 +72,7 @@ func (b *books) decide(kind decision.CycleKind) []Bind {
 			b.log.Debug("a decision comes too early", "pod", key, "because", err)
 			continue
 		}
-		if err := b.world.Apply(b.instant(), world.Accepted{Decision: *d}); err != nil {
+		if err := b.apply(world.Accepted{Decision: *d}); err != nil {
 			b.log.Warn("a decision is not accepted", "because", err)
 			continue
 		}

@@ -89,7 +89,9 @@ func (s *Scheduler) draw(ctx context.Context, b *Bind, d *Draw) (*resourceapi.Re
 	namespace, pod, _ := strings.Cut(b.Key, "/")
 	claims := s.config.Client.ResourceV1().ResourceClaims(namespace)
 	user := resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod, UID: types.UID(b.UID)}
-	fail := func(err error) error { return fmt.Errorf("allocate %s/%s for %s: %w", namespace, d.Claim.Name, b.Key, err) }
+	fail := func(err error) error {
+		return fmt.Errorf("allocate %s/%s for %s: %w", namespace, d.Claim.Name, b.Key, err)
+	}
 
 	object := d.Claim.DeepCopy()
 	if d.Result == nil {

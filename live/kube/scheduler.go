@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -41,7 +42,13 @@ type Config struct {
 	Policy *engine.Policy
 	// GPU is the resource under which nodes offer cards. Empty: DefaultGPU.
 	GPU corev1.ResourceName
-	Log *slog.Logger
+	// Preemption lets pods of lower priority give way to one that has no room.
+	Preemption bool
+	// Record is the file to write a journal to; empty for none. It ends at
+	// RecordLimit bytes of text; 0 is DefaultRecordLimit.
+	Record      string
+	RecordLimit int64
+	Log         *slog.Logger
 	// Metrics are told what happens. Nil: nobody is.
 	Metrics *Metrics
 }
@@ -77,6 +84,12 @@ func New(c Config) *Scheduler {
 	}
 	if c.Policy == nil {
 		c.Policy = engine.Headrace()
+	}
+	if c.Preemption {
+		c.Policy = c.Policy.Preempting()
+	}
+	if c.RecordLimit == 0 {
+		c.RecordLimit = DefaultRecordLimit
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -115,7 +128,14 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	watched := make(chan error, 1)
 	workers.Go(func() { watched <- s.watch(ctx) }) // ends with ctx
 	o := owner{Scheduler: s, books: newBooks(s.config.Policy, s.config.Log), heard: newVersions()}
-	return o.run(ctx, watched)
+	if s.config.Record != "" {
+		var err error
+		if o.books.record, err = record(s.config.Record, s.config.RecordLimit, s.config.Policy); err != nil {
+			return err
+		}
+	}
+	err := o.run(ctx, watched)
+	return errors.Join(err, o.books.record.end())
 }
 
 // message is what an informer tells the owner: one of its fields is set.
@@ -241,6 +261,9 @@ func (o *owner) think(kind decision.CycleKind) {
 func (o *owner) beat() {
 	now := time.Now()
 	o.beaten.Store(now.UnixNano())
+	if err := o.books.record.beat(); err != nil {
+		o.config.Log.Error("the journal ends", "because", err)
+	}
 	if !o.synced.Load() {
 		return
 	}

@@ -16,7 +16,7 @@ const (
 	modelAttribute    = "productName" // text; NVIDIA's and our name for the model
 	modelAttributeAlt = "model"
 	uuidAttribute     = "uuid"
-	islandAttribute   = "nvlinkIsland"                   // number or text; cards of one value share NVLink
+	islandAttribute   = "nvlinkIsland"                    // number or text; cards of one value share NVLink
 	numaAttribute     = "resource.kubernetes.io/numaNode" // number
 	numaAttributeAlt  = "numaNode"
 
