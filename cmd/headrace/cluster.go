@@ -28,6 +28,9 @@ func clusterVerbs() [][2]string {
 	return [][2]string{
 		{"up", "start a cluster with simulated GPU nodes, the scheduler and a workload"},
 		{"down", "stop the cluster that up started"},
+		{"explain", "say why a pod waits, or why it is where it is"},
+		{"top", "show nodes, GPUs in use and what pods wait for"},
+		{"queue", "list the waiting pods in the order of their turn"},
 	}
 }
 

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -20,16 +17,16 @@ import (
 	"github.com/headrace-dev/headrace/live/kube"
 )
 
-// headerTimeout bounds how long a client of the health server may take to ask.
-const headerTimeout = 10 * time.Second
-
 // options are the flags.
 type options struct {
-	kubeconfig, name, policy, gpu, serve string
-	record                               string
-	recordLimit                          int64
-	preemption, verbose, ledger          bool
-	election                             election
+	kubeconfig, name, policy, gpu string
+	profiles                      []string
+	record                        string
+	recordLimit                   int64
+	events, logFormat             string
+	preemption, verbose, ledger   bool
+	serving                       Serving
+	election                      election
 }
 
 // usageError is a fault in the command line.
@@ -59,7 +56,13 @@ func Scheduler() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), &o) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			config, err := o.config(c)
+			if err != nil {
+				return usageError{err}
+			}
+			return run(c.Context(), &o, config)
+		},
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f := c.Flags()
@@ -67,60 +70,82 @@ func Scheduler() *cobra.Command {
 	f.StringVar(&o.name, "scheduler-name", kube.DefaultName, "take the pods with this schedulerName")
 	f.StringVar(&o.policy, "policy", "headrace", "the policy that decides: "+strings.Join(kube.Policies(), ", "))
 	f.StringVar(&o.gpu, "gpu-resource", string(kube.DefaultGPU), "the extended resource under which nodes offer GPUs")
-	f.StringVar(&o.serve, "serve", "127.0.0.1:10270", "where health, readiness and metrics are served")
+	f.StringArrayVar(&o.profiles, "profile", nil, "NAME=POLICY: take the pods with this schedulerName by this policy; may be given several times, instead of --scheduler-name and --policy")
 	f.BoolVar(&o.preemption, "preemption", true, "evict pods of lower priority for one that has no room, within their disruption budgets")
 	f.StringVar(&o.record, "record", "", "write a journal to this file, for headrace replay; compressed when it ends in .gz")
 	f.Int64Var(&o.recordLimit, "record-limit", kube.DefaultRecordLimit, "end the journal at so many bytes of text")
+	f.StringVar(&o.events, "events", kube.EventModes()[kube.EventsOnChange], "which events are written on pods: changes (of the reason why one waits), all (those placed, too), none")
+	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	f.BoolVar(&o.verbose, "verbose", false, "log debug messages too")
 	f.BoolVar(&o.ledger, "serve-ledger", false, "serve what the scheduler believes of every pod and node at /debug/ledger, to this machine only")
+	o.serving.flags(f)
 	o.election.flags(f)
 	return c
 }
 
-// run wires the parts and schedules until the context ends.
-func run(ctx context.Context, o *options) error {
+// config checks the flags and turns them into what the scheduler takes.
+func (o *options) config(c *cobra.Command) (kube.Config, error) {
 	level := slog.LevelInfo
 	if o.verbose {
 		level = slog.LevelDebug
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	to := &slog.HandlerOptions{Level: level}
+	out := kube.Config{
+		Name: o.name, GPU: corev1.ResourceName(o.gpu), Namespace: o.election.namespace,
+		Preemption: o.preemption, Record: o.record, RecordLimit: o.recordLimit, ServeLedger: o.ledger,
+	}
+	switch o.logFormat {
+	case "text":
+		out.Log = slog.New(slog.NewTextHandler(os.Stderr, to))
+	case "json":
+		out.Log = slog.New(slog.NewJSONHandler(os.Stderr, to))
+	default:
+		return out, fmt.Errorf("--log-format %q: must be text or json", o.logFormat)
+	}
+	var err error
+	if out.Events, err = kube.EventModeNamed(o.events); err != nil {
+		return out, fmt.Errorf("--events: %w", err)
+	}
+	if len(o.profiles) > 0 && (c.Flags().Changed("scheduler-name") || c.Flags().Changed("policy")) {
+		return out, errors.New("--profile replaces --scheduler-name and --policy: give either")
+	}
+	if out.Profiles, err = kube.ParseProfiles(o.profiles); err != nil {
+		return out, fmt.Errorf("--profile: %w", err)
+	}
+	if out.Policy, err = kube.PolicyNamed(o.policy); err != nil {
+		return out, err
+	}
+	switch {
+	case o.recordLimit <= 0:
+		return out, fmt.Errorf("--record-limit %d: must be above 0", o.recordLimit)
+	case o.record != "" && len(o.profiles) > 1:
+		return out, fmt.Errorf("--record %s: a journal holds the decisions of one policy, and there are %d profiles", o.record, len(o.profiles))
+	}
+	if err := o.serving.check(); err != nil {
+		return out, err
+	}
+	return out, o.election.check()
+}
+
+// run wires the parts and schedules until the context ends.
+func run(ctx context.Context, o *options, config kube.Config) error {
+	log := config.Log
 	klog.SetSlogLogger(log)
-	policy, err := kube.PolicyNamed(o.policy)
-	if err != nil {
-		return usageError{err}
-	}
-	if err := o.election.check(); err != nil {
-		return usageError{err}
-	}
-	if o.recordLimit <= 0 {
-		return usageError{fmt.Errorf("--record-limit %d: must be above 0", o.recordLimit)}
-	}
 	client, err := kube.Connect(o.kubeconfig)
 	if err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	s := kube.New(kube.Config{
-		Client: client, Name: o.name, Policy: policy, GPU: corev1.ResourceName(o.gpu), Log: log, Metrics: kube.NewMetrics(registry),
-		Preemption: o.preemption, Record: o.record, RecordLimit: o.recordLimit,
-	})
-	l, err := net.Listen("tcp", o.serve)
-	if err != nil {
-		return fmt.Errorf("serve health and metrics: %w", err)
+	config.Client, config.Metrics = client, kube.NewMetrics(registry)
+	s := kube.New(config)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if _, err := o.serving.Start(ctx, s, registry, client, log); err != nil {
+		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", s.Handler(registry))
-	if o.ledger {
-		mux.Handle("/debug/ledger", s.LedgerHandler())
-	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
-	// Ends when the server is closed.
-	go func() { _ = server.Serve(l) }()
-	defer server.Close()
-	log.Info("serving health, readiness and metrics", "address", l.Addr().String())
 	if o.election.on {
-		return o.election.lead(ctx, o.name, client, log, s)
+		return o.election.lead(ctx, s.Name(), client, log, s)
 	}
 	return s.Run(ctx)
 }

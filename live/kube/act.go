@@ -37,6 +37,9 @@ func (s *Scheduler) bindAll(ctx context.Context) {
 				return
 			}
 			s.config.Metrics.bind(time.Since(started), time.Since(b.Since), err)
+			if err == nil && s.config.Events == EventsAll {
+				s.tellOfPod(b.Key, b.UID, corev1.EventTypeNormal, "Scheduled", "placed on "+b.Node)
+			}
 			select {
 			case s.outcomes <- Outcome{Bind: b, Err: err, Claims: claims}:
 			case <-ctx.Done():
@@ -141,6 +144,9 @@ func (s *Scheduler) remark(ctx context.Context, r *Remark) error {
 	_, err = s.config.Client.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
 		return fmt.Errorf("write the reason of %s: %w", r.Key, err)
+	}
+	if r.Another {
+		s.tellOfPod(r.Key, r.UID, corev1.EventTypeWarning, "FailedScheduling", r.Message)
 	}
 	return nil
 }

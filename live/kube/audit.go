@@ -33,9 +33,9 @@ func (d Difference) String() string {
 // hand is on its way. It is left out, with the sums of its node, and noted in
 // transit: what is still on the same way at the next audit is a difference too.
 type audit struct {
-	ledger    *Ledger
-	scheduler string
-	gpu       corev1.ResourceName
+	ledger *Ledger
+	takes  func(*corev1.Pod) bool // whether a pod is ours to place
+	gpu    corev1.ResourceName
 
 	nodes    map[string]*corev1.Node
 	pods     map[string]*corev1.Pod
@@ -50,9 +50,9 @@ type audit struct {
 
 // auditLedger returns where a ledger differs from nodes and pods, and what could
 // not be judged because it is on its way.
-func auditLedger(l *Ledger, nodes []*corev1.Node, pods []*corev1.Pod, scheduler string, gpu corev1.ResourceName) ([]Difference, map[string]string) {
+func auditLedger(l *Ledger, nodes []*corev1.Node, pods []*corev1.Pod, takes func(*corev1.Pod) bool, gpu corev1.ResourceName) ([]Difference, map[string]string) {
 	a := audit{
-		ledger: l, scheduler: scheduler, gpu: gpu,
+		ledger: l, takes: takes, gpu: gpu,
 		nodes: make(map[string]*corev1.Node, len(nodes)), pods: make(map[string]*corev1.Pod, len(pods)),
 		entries: make(map[string]*Entry, len(l.Pods)), accounts: make(map[string]*Account, len(l.Nodes)),
 		blurred: make(map[string]bool), holds: make(map[string][]string), transit: make(map[string]string),
@@ -149,7 +149,7 @@ func (a *audit) blur(node string, e *Entry) {
 // judgePod says in which way the books are wrong about a pod; empty when they are
 // right.
 func (a *audit) judgePod(p *corev1.Pod, e *Entry) string {
-	at, ours := p.Spec.NodeName, p.Spec.SchedulerName == a.scheduler && p.DeletionTimestamp == nil
+	at, ours := p.Spec.NodeName, a.takes(p) && p.DeletionTimestamp == nil
 	finished := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	switch {
 	case finished && e == nil, at == "" && !ours && e == nil:

@@ -13,7 +13,7 @@ import (
 func (w *truth) audited() ([]Difference, map[string]string) {
 	l := w.books.ledger(DefaultGPU)
 	l.heard = w.heard.copied()
-	return auditLedger(l, slices.Collect(maps.Values(w.nodes)), slices.Collect(maps.Values(w.pods)), DefaultName, DefaultGPU)
+	return auditLedger(l, slices.Collect(maps.Values(w.nodes)), slices.Collect(maps.Values(w.pods)), func(p *corev1.Pod) bool { return p.Spec.SchedulerName == DefaultName }, DefaultGPU)
 }
 
 // twoBound returns a node with a bound pod, one that waits, and one whose bind

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/learn"
@@ -22,8 +23,7 @@ import (
 // every call, binds go out as values.
 type books struct {
 	world  *world.World
-	policy *engine.Policy
-	memo   engine.Memo
+	turns  []*turn // the profiles, in the order in which they decide
 	log    *slog.Logger
 	record *recording // nil: nothing is recorded
 
@@ -73,6 +73,7 @@ type pod struct {
 	asOf    uint64
 	told    why // what was last written to it about why it waits
 	toldAt  time.Time
+	story   story
 }
 
 // node is what is known of one.
@@ -82,11 +83,14 @@ type node struct {
 }
 
 // why is the reason of a waiting pod.
-type why struct{ kind, sentence string }
+type why struct {
+	kind, sentence string
+	reason         *decision.Reason // where the engine gave one
+}
 
 func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 	return &books{
-		world: world.New(), policy: policy, log: log,
+		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
 		paused: make(map[string]*pod), places: make(map[string]bool),
 		keeps: make(map[string][]facts.Keep), draws: newDraws(),

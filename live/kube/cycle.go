@@ -43,18 +43,31 @@ type Bind struct {
 // Remark is a reason to be written on a pod.
 type Remark struct {
 	Key, UID, Reason, Message string
+	// Another says that the kind of reason is another one than before, not only its
+	// numbers.
+	Another bool
 }
 
-// decide runs one cycle and returns the binds to be carried out. They are
-// charged from now on.
+// decide runs one cycle per profile and returns the binds to be carried out. They
+// are charged from now on.
 func (b *books) decide(kind decision.CycleKind) []Bind {
 	b.settleClaims()
 	b.tellFacts()
 	b.stirred = false
+	var binds []Bind
+	for _, t := range b.turns {
+		binds = append(binds, b.decideFor(t, kind)...)
+	}
+	return binds
+}
+
+// decideFor runs one cycle of a profile.
+func (b *books) decideFor(t *turn, kind decision.CycleKind) []Bind {
 	b.cycle++
-	c := decision.Cycle{Number: b.cycle, Now: b.instant(), Kind: kind}
+	t.cycle = b.cycle
+	c := decision.Cycle{Number: b.cycle, Now: b.instant(), Kind: kind, Profile: t.symbol, RunnersUp: runnersUp}
 	snapshot := b.world.Snapshot()
-	plan := engine.Decide(snapshot, c, b.policy, &b.memo)
+	plan := engine.Decide(snapshot, c, t.Policy, &t.memo)
 	if b.record != nil {
 		b.record.Cycle(c, plan.Digest(&snapshot.View))
 	}
@@ -79,6 +92,7 @@ func (b *books) decide(kind decision.CycleKind) []Bind {
 		p := b.pods[key]
 		b.serial++
 		p.footing, p.node, p.serial = placing, host, b.serial
+		p.story.placed(b.now, b.cycle, &snapshot.View, d)
 		b.takeOff(key, p, draws)
 		binds = append(binds, Bind{Key: key, UID: p.seen.UID, Node: host, Since: p.first, serial: b.serial, Draws: draws})
 	}
@@ -93,13 +107,17 @@ func (b *books) note(v *cluster.View, line []decision.Waiting) {
 		w := &line[i]
 		said, known := sentences[w.Why]
 		if !known {
-			said = why{kind: w.Why.Kind(v), sentence: w.Why.Describe(v)}
+			said = why{kind: w.Why.Kind(v), sentence: w.Why.Describe(v), reason: w.Why}
 			sentences[w.Why] = said
 		}
 		p := b.pods[v.Pod(w.Pod).Spec.Name]
 		p.why, p.asOf = said, b.cycle
+		p.story.tell(b.now, said.kind, said.sentence)
 	}
 }
+
+// refusedKind is the kind of reason of a pod whose bind was refused.
+const refusedKind = "bind refused"
 
 // Outcome is what became of a bind.
 type Outcome struct {
@@ -129,6 +147,7 @@ func (b *books) outcome(o *Outcome) {
 	p.pause = b.now.Add(min(pauseFirst<<min(p.tries, 10), pauseMost))
 	p.tries++
 	p.refusal = o.Err.Error()
+	p.story.tell(b.now, refusedKind, "the bind was refused: "+p.refusal)
 	b.paused[o.Bind.Key] = p
 }
 
@@ -159,8 +178,11 @@ func (b *books) remarks() []Remark {
 	for _, key := range due[:min(len(due), tellMost)] {
 		p := b.pods[key]
 		said, reason := b.said(p)
+		// After a restart only the sentence is known that was written before.
+		another := said.kind != p.told.kind && (p.told.kind != "" || p.told.sentence == "")
 		p.told, p.toldAt = said, b.now
-		out = append(out, Remark{Key: key, UID: p.seen.UID, Reason: reason, Message: said.sentence})
+		p.story.tell(b.now, said.kind, said.sentence)
+		out = append(out, Remark{Key: key, UID: p.seen.UID, Reason: reason, Message: said.sentence, Another: another})
 	}
 	return out
 }
@@ -175,10 +197,10 @@ func (b *books) said(p *pod) (why, string) {
 		return why{kind: p.seen.Why, sentence: "asks for " + p.seen.Why + ", which Headrace does not place yet"}, corev1.PodReasonSchedulerError
 	case p.seen.Standing == facts.Waiting && p.kept:
 		return why{kind: "anti-affinity of other pods", sentence: "a bound pod keeps pods like it away, and Headrace does not place such pods yet"}, corev1.PodReasonSchedulerError
-	case p.footing == waiting && p.asOf == b.cycle:
+	case p.footing == waiting && p.asOf > 0 && p.asOf == b.turnOf(p).cycle:
 		return p.why, corev1.PodReasonUnschedulable
 	case p.seen.Standing == facts.Waiting && p.footing == outside && p.tries >= tellRefused:
-		return why{kind: "bind refused", sentence: "the bind was refused: " + p.refusal}, corev1.PodReasonSchedulerError
+		return why{kind: refusedKind, sentence: "the bind was refused: " + p.refusal}, corev1.PodReasonSchedulerError
 	}
 	return why{}, ""
 }

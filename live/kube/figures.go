@@ -3,9 +3,11 @@ package kube
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 
+	"github.com/headrace-dev/headrace/live/explain"
 	"github.com/headrace-dev/headrace/live/kube/facts"
 )
 
@@ -21,6 +23,15 @@ type Figures struct {
 	Cycles            uint64
 	Decisions         uint64
 	Refused           uint64
+	At                time.Time
+	// PerSecond is how many decisions were made per second, lately.
+	PerSecond float64
+	// Models are the GPUs by model, by name.
+	Models []explain.Supply
+	// Fragmentation is the part of all GPUs that is free and of no use to what is
+	// expected to come, 0 to 1; nil before anything is expected. It is as old as the
+	// last review.
+	Fragmentation *float64
 	// Reasons counts waiting pods by what binds them, the most frequent first.
 	Reasons []ReasonCount
 }
@@ -34,8 +45,9 @@ type ReasonCount struct {
 
 // figures counts. It reads every row, so it is for once a second.
 func (b *books) figures() Figures {
-	f := Figures{Nodes: len(b.nodes), Paused: len(b.paused), Cycles: b.cycle}
+	f := Figures{Nodes: len(b.nodes), Paused: len(b.paused), Cycles: b.cycle, At: b.now}
 	v := b.world.View()
+	models := make(map[cluster.Symbol]*explain.Supply)
 	for i := range v.Nodes.Len() {
 		n := v.Node(cluster.NodeID(i))
 		if n.Life == cluster.LifeOff {
@@ -46,11 +58,23 @@ func (b *books) figures() Figures {
 		}
 		f.GPUs += int(n.Spec.DeviceCount)
 		for k := range n.Spec.DeviceCount {
-			if v.DeviceOf(n, k).Holders > 0 {
+			d := v.DeviceOf(n, k)
+			m := models[d.Spec.Model]
+			if m == nil {
+				m = &explain.Supply{Name: v.Symbols.Text(d.Spec.Model)}
+				models[d.Spec.Model] = m
+			}
+			m.GPUs++
+			if d.Holders > 0 {
+				m.Held++
 				f.GPUsHeld++
 			}
 		}
 	}
+	for _, m := range models { // order: sorted below
+		f.Models = append(f.Models, *m)
+	}
+	slices.SortFunc(f.Models, func(a, b explain.Supply) int { return cmp.Compare(a.Name, b.Name) })
 	reasons := make(map[string]*ReasonCount)
 	for _, p := range b.pods { // order: sums, and a sort below
 		f.count(p)

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -152,13 +151,11 @@ func (s *Scheduler) Ledger(ctx context.Context) (*Ledger, error) {
 	if !s.Ready() {
 		return nil, errNotRunning
 	}
-	answer := make(chan *Ledger, 1)
-	select {
-	case s.asks <- answer:
-		return <-answer, nil
-	case <-ctx.Done():
+	var l *Ledger
+	if err := s.ask(ctx, func(o *owner) { l = o.ledger() }); err != nil {
 		return nil, errNotRunning
 	}
+	return l, nil
 }
 
 // ledger lists the books together with what was heard last.
@@ -167,9 +164,6 @@ func (o *owner) ledger() *Ledger {
 	l.heard = o.heard.copied()
 	return l
 }
-
-// answerWithin bounds how long a reader of the ledger waits for its owner.
-const answerWithin = 10 * time.Second
 
 // LedgerHandler serves the ledger as JSON to callers from this very machine: it
 // names pods, which others need not know.

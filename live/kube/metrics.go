@@ -19,6 +19,11 @@ type Metrics struct {
 	binds      prometheus.Histogram
 	sli        prometheus.Histogram
 	imbalances prometheus.Counter
+	evictions  *prometheus.CounterVec
+	models     *prometheus.GaugeVec
+	fragments  prometheus.Gauge
+	dropped    prometheus.Counter
+	ahead      prometheus.Gauge
 }
 
 // The buckets of the histograms: cycles from 100 µs to 3 s, binds from 1 ms to
@@ -48,8 +53,38 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		sli:        prometheus.NewHistogram(histogram("pod_scheduling_sli_duration_seconds", "Time from when a pod was first seen until it was bound.", podBuckets)),
 		imbalances: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "book_imbalances_total", Help: "Self-audits that found a difference."}),
 	}
-	r.MustRegister(m.pending, m.reasons, m.gpus, m.nodes, m.attempts, m.cycles, m.binds, m.sli, m.imbalances)
+	m.evictions = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "headrace", Name: "evictions_total", Help: "Pods told to go for others, by result."}, []string{"result"})
+	m.models = prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "headrace", Name: "gpus_by_model", Help: "GPUs of all nodes by model, held or idle."}, []string{"model", "state"})
+	m.fragments = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "headrace", Name: "gpu_fragmentation_ratio", Help: "Part of all GPUs that is free and of no use to the expected demand, as of the last review."})
+	m.dropped = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "events_dropped_total", Help: "Events that were not written."})
+	m.ahead = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "headrace", Name: "clock_skew_seconds", Help: "How far the clock of this machine is ahead of the API server's."})
+	r.MustRegister(m.pending, m.reasons, m.gpus, m.nodes, m.attempts, m.cycles, m.binds, m.sli, m.imbalances,
+		m.evictions, m.models, m.fragments, m.dropped, m.ahead)
 	return m
+}
+
+// evicted counts a pod that was told to go for others.
+func (m *Metrics) evicted(err error) {
+	if m == nil {
+		return
+	}
+	if err != nil {
+		m.evictions.WithLabelValues("refused").Inc()
+		return
+	}
+	m.evictions.WithLabelValues("evicted").Inc()
+}
+
+func (m *Metrics) eventDropped() {
+	if m != nil {
+		m.dropped.Inc()
+	}
+}
+
+func (m *Metrics) skew(d time.Duration) {
+	if m != nil {
+		m.ahead.Set(d.Seconds())
+	}
 }
 
 func (m *Metrics) cycle(kind decision.CycleKind, took time.Duration) {
@@ -93,6 +128,14 @@ func (m *Metrics) figures(f *Figures) {
 	m.gpus.WithLabelValues("idle").Set(float64(f.GPUs - f.GPUsHeld))
 	m.nodes.WithLabelValues("ready").Set(float64(f.NodesReady))
 	m.nodes.WithLabelValues("unready").Set(float64(f.Nodes - f.NodesReady))
+	m.models.Reset()
+	for i := range f.Models {
+		m.models.WithLabelValues(f.Models[i].Name, "held").Set(float64(f.Models[i].Held))
+		m.models.WithLabelValues(f.Models[i].Name, "idle").Set(float64(f.Models[i].GPUs - f.Models[i].Held))
+	}
+	if f.Fragmentation != nil {
+		m.fragments.Set(*f.Fragmentation)
+	}
 	m.reasons.Reset()
 	for _, r := range f.Reasons {
 		m.reasons.WithLabelValues(r.Kind).Set(float64(r.Count))

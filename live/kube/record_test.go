@@ -44,7 +44,7 @@ func TestBooksReplay(t *testing.T) {
 			path := filepath.Join(t.TempDir(), []string{"j.jsonl", "j.jsonl.gz"}[seed%2])
 			w, r := newTruth(t), rand.New(rand.NewSource(seed))
 			var err error
-			if w.books.record, err = record(path, DefaultRecordLimit, w.books.policy); err != nil {
+			if w.books.record, err = record(path, DefaultRecordLimit, w.books.turns[0].Policy); err != nil {
 				t.Fatal(err)
 			}
 			for i := range 4 {
@@ -78,7 +78,7 @@ func TestRecordLimit(t *testing.T) {
 	for round := range 2 {
 		w, r := newTruth(t), rand.New(rand.NewSource(1))
 		var err error
-		if w.books.record, err = record(path, limit, w.books.policy); err != nil {
+		if w.books.record, err = record(path, limit, w.books.turns[0].Policy); err != nil {
 			t.Fatal(err)
 		}
 		for range 200 {

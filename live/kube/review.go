@@ -70,7 +70,7 @@ func (a *auditor) compare(l *Ledger) []Difference {
 			pods = append(pods, p)
 		}
 	}
-	found, transit := auditLedger(l, nodes, pods, a.config.Name, a.config.GPU)
+	found, transit := auditLedger(l, nodes, pods, a.config.takes, a.config.GPU)
 	found = append(found, overdue(a.transit, transit)...)
 	a.transit = transit
 	return found
@@ -156,7 +156,9 @@ func (o *owner) review(now time.Time) {
 	if err := o.books.audit(); err != nil {
 		o.config.Log.Error("the books do not balance", "because", err)
 		o.config.Metrics.unbalanced()
+		o.tellOfSelf("BooksUnbalanced", "the ledger differs from its recomputation: "+err.Error())
 	}
+	o.fragments = o.books.fragmentation()
 	select {
 	case o.ledgers <- o.ledger():
 	default: // the audit before is not done

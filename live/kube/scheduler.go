@@ -40,6 +40,9 @@ type Config struct {
 	Name string
 	// Policy decides. Nil: our own.
 	Policy *engine.Policy
+	// Profiles, where there are several names with policies of their own. They
+	// replace Name and Policy.
+	Profiles []Profile
 	// GPU is the resource under which nodes offer cards. Empty: DefaultGPU.
 	GPU corev1.ResourceName
 	// Preemption lets pods of lower priority give way to one that has no room.
@@ -48,15 +51,24 @@ type Config struct {
 	// RecordLimit bytes of text; 0 is DefaultRecordLimit.
 	Record      string
 	RecordLimit int64
+	// ServeLedger lets callers from this very machine read the books.
+	ServeLedger bool
 	Log         *slog.Logger
 	// Metrics are told what happens. Nil: nobody is.
 	Metrics *Metrics
+	// Events says which events are written; see EventMode.
+	Events EventMode
+	// Namespace is where the scheduler says of itself where it can be reached, and
+	// what events about itself belong to. Empty: DefaultNamespace.
+	Namespace string
 }
 
 // The defaults of a Config.
 const (
 	DefaultName                     = "headrace"
 	DefaultGPU  corev1.ResourceName = "nvidia.com/gpu"
+	// DefaultNamespace is that of the lease, too.
+	DefaultNamespace = "kube-system"
 )
 
 // Scheduler watches a cluster and binds its pods.
@@ -66,8 +78,13 @@ type Scheduler struct {
 	binds    chan Bind
 	remarks  chan Remark
 	outcomes chan Outcome
-	asks     chan chan *Ledger // by readers of the ledger
-	ledgers  chan *Ledger      // to be audited
+	asks     chan func(*owner)
+	ledgers  chan *Ledger // to be audited
+	events   chan event
+	presence *Presence // where it can be reached; set before it runs
+
+	unable    unable
+	forbidden chan error // what the API server refused to watchers
 
 	figures atomic.Pointer[Figures]
 	synced  atomic.Bool
@@ -85,8 +102,17 @@ func New(c Config) *Scheduler {
 	if c.Policy == nil {
 		c.Policy = engine.Headrace()
 	}
+	if len(c.Profiles) == 0 {
+		c.Profiles = []Profile{{Name: c.Name, Policy: c.Policy}}
+	}
 	if c.Preemption {
-		c.Policy = c.Policy.Preempting()
+		for i := range c.Profiles {
+			c.Profiles[i].Policy = c.Profiles[i].Policy.Preempting()
+		}
+	}
+	c.Name, c.Policy = c.Profiles[0].Name, c.Profiles[0].Policy
+	if c.Namespace == "" {
+		c.Namespace = DefaultNamespace
 	}
 	if c.RecordLimit == 0 {
 		c.RecordLimit = DefaultRecordLimit
@@ -96,11 +122,15 @@ func New(c Config) *Scheduler {
 	}
 	s := &Scheduler{
 		config: c, inbox: make(chan message, inboxLength), binds: make(chan Bind), remarks: make(chan Remark),
-		outcomes: make(chan Outcome), asks: make(chan chan *Ledger), ledgers: make(chan *Ledger, 1),
+		outcomes: make(chan Outcome), asks: make(chan func(*owner)), ledgers: make(chan *Ledger, 1),
+		events: make(chan event, eventsKept), forbidden: make(chan error, 1),
 	}
 	s.figures.Store(&Figures{})
 	return s
 }
+
+// Name is the schedulerName of the first profile, and what the lease is called.
+func (s *Scheduler) Name() string { return s.config.Name }
 
 // Figures returns what there is to see, at most about a second old.
 func (s *Scheduler) Figures() Figures { return *s.figures.Load() }
@@ -125,6 +155,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for range remarkWorkers {
 		workers.Go(func() { s.remarkAll(ctx) }) // ends with ctx
 	}
+	workers.Go(func() { s.tellAll(ctx) })        // ends with ctx
+	workers.Go(func() { s.checkAbilities(ctx) }) // ends with ctx
+	workers.Go(func() { s.checkClock(ctx) })     // ends with ctx
+	workers.Go(func() { s.announce(ctx) })       // ends with ctx
 	watched := make(chan error, 1)
 	workers.Go(func() { watched <- s.watch(ctx) }) // ends with ctx
 	o := owner{Scheduler: s, books: newBooks(s.config.Policy, s.config.Log), heard: newVersions()}
@@ -134,6 +168,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	o.books.divide(s.config.Profiles)
 	err := o.run(ctx, watched)
 	return errors.Join(err, o.books.record.end())
 }
@@ -161,6 +196,8 @@ type owner struct {
 	decisions  uint64
 	refused    uint64
 	lastReview time.Time
+	pace       pace
+	fragments  *float64 // as of the last review
 }
 
 // run reads what comes in and thinks when it is time to.
@@ -193,10 +230,10 @@ func (o *owner) run(ctx context.Context, watched <-chan error) error {
 			o.dueRemarks = o.dueRemarks[1:]
 		case m := <-o.inbox:
 			o.hear(&m)
-		case answer := <-o.asks:
-			answer <- o.ledger()
 		case out := <-o.outcomes:
 			o.learn(&out)
+		case do := <-o.asks:
+			do(o)
 		case <-window:
 			window = nil
 			o.think(decision.CycleArrival)
@@ -218,6 +255,9 @@ func (o *owner) hear(m *message) {
 		f := o.books.figures()
 		o.config.Log.Info("the world is rebuilt", "nodes", f.Nodes, "pods", len(o.books.pods), "bound", f.Bound, "waiting", f.Waiting)
 		o.synced.Store(true)
+		if f.GPUs == 0 {
+			o.config.Log.Warn("no node offers GPUs, so pods that ask for some wait until one does", "resource", o.config.GPU, "nodes", f.Nodes)
+		}
 	}
 }
 
@@ -277,6 +317,7 @@ func (o *owner) beat() {
 	}
 	f := o.books.figures()
 	f.Decisions, f.Refused = o.decisions, o.refused
+	f.PerSecond, f.Fragmentation = o.pace.beat(now, o.decisions), o.fragments
 	o.figures.Store(&f)
 	o.config.Metrics.figures(&f)
 }

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,8 +62,8 @@ type watched struct {
 // watchFailed says which permission is missing, where that is why. The informer
 // tries again by itself.
 func (s *Scheduler) watchFailed(ctx context.Context, _ *cache.Reflector, err error) {
-	if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
-		s.config.Log.Warn("watching the cluster was interrupted", "because", err)
+	if ctx.Err() == nil {
+		s.watchTrouble(err)
 	}
 }
 
@@ -104,7 +103,8 @@ func (s *Scheduler) nodeHandler(ctx context.Context) cache.ResourceEventHandler 
 func (s *Scheduler) podHandler(ctx context.Context) cache.ResourceEventHandler {
 	seen := func(object any) {
 		if p, ok := object.(*corev1.Pod); ok {
-			f := facts.PodOf(p, s.config.Name, s.config.GPU)
+			f := facts.PodOf(p, s.config.nameFor(p), s.config.GPU)
+			f.Added.Policy = s.config.profileOf(p)
 			s.send(ctx, message{pod: &f, podKey: facts.Key(p), version: p.ResourceVersion})
 		}
 	}

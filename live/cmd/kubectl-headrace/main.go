@@ -1,6 +1,7 @@
 // Command kubectl-headrace has the cluster verbs: up starts a cluster with
-// simulated GPU nodes, the scheduler and a workload; down stops it. It works as
-// a kubectl plugin and behind the headrace command.
+// simulated GPU nodes, the scheduler and a workload, and down stops it; explain,
+// top and queue ask a running scheduler. It works as a kubectl plugin and behind
+// the headrace command.
 //
 // Exit codes: 0 all is well, 1 something went wrong, 2 the command line is wrong.
 package main
@@ -11,11 +12,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/headrace-dev/headrace/live/ask"
 	"github.com/headrace-dev/headrace/live/devcluster"
 )
 
@@ -29,7 +30,7 @@ func main() {
 	fmt.Fprintln(os.Stderr, "headrace:", err)
 	stop()
 	var wrong usageError
-	if errors.As(err, &wrong) {
+	if errors.As(err, &wrong) || ask.IsUsage(err) {
 		os.Exit(2)
 	}
 	os.Exit(devcluster.ExitCode(err))
@@ -42,7 +43,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use: "headrace", Short: "a GPU cluster to try things out on",
+		Use: "headrace", Short: "ask the scheduler of a cluster, or start a cluster to try it in",
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -56,17 +57,12 @@ func rootCommand() *cobra.Command {
 	cluster := devcluster.Command()
 	cluster.Use, cluster.Hidden = clusterVerb, true
 	root.AddCommand(upCommand(), downCommand(), cluster)
+	root.AddCommand(ask.Commands()...)
 	return root
 }
 
 // defaultDir is where a cluster lies when no other place is named.
-func defaultDir() string {
-	base, err := os.UserCacheDir()
-	if err != nil {
-		base = os.TempDir()
-	}
-	return filepath.Join(base, "headrace", "cluster")
-}
+func defaultDir() string { return ask.LocalDir() }
 
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {

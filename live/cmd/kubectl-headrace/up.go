@@ -15,11 +15,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
 	"github.com/headrace-dev/headrace/internal/sim/model"
 
+	"github.com/headrace-dev/headrace/live/command"
 	"github.com/headrace-dev/headrace/live/devcluster"
 	"github.com/headrace-dev/headrace/live/kube"
 )
@@ -112,7 +114,13 @@ func up(ctx context.Context, o *upOptions, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	scheduler := kube.New(kube.Config{Client: client, Policy: policy, Log: logger})
+	registry := prometheus.NewRegistry()
+	scheduler := kube.New(kube.Config{Client: client, Policy: policy, Log: logger, Metrics: kube.NewMetrics(registry)})
+	serving := command.Serving{Address: "127.0.0.1:0"}
+	address, err := serving.Start(ctx, scheduler, registry, client, logger)
+	if err != nil {
+		return err
+	}
 	var parts sync.WaitGroup
 	defer parts.Wait()
 	defer cancel(nil)
@@ -127,7 +135,8 @@ func up(ctx context.Context, o *upOptions, out io.Writer) error {
 			}
 		})
 	}
-	fmt.Fprintf(out, "\nexport KUBECONFIG=%s\nkubectl get pods --watch   # from another terminal\n\n", cluster.kubeconfig)
+	fmt.Fprintf(out, "\nexport KUBECONFIG=%s\nkubectl get pods --watch   # from another terminal; and headrace top, headrace queue, headrace explain pod/NAME\n", cluster.kubeconfig)
+	fmt.Fprintf(out, "metrics: http://%s/metrics\n\n", address)
 	show(ctx, out, scheduler, load)
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err

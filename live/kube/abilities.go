@@ -1,0 +1,180 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// lookAtAbilities is how often it is asked again whether a missing permission was
+// given.
+const lookAtAbilities = 10 * time.Second
+
+// repeatTrouble is how often the same trouble is logged.
+const repeatTrouble = time.Minute
+
+// ability is one thing that the scheduler must be allowed to do.
+type ability struct{ verb, group, resource, subresource string }
+
+func (a ability) String() string {
+	name := a.resource
+	if a.subresource != "" {
+		name += "/" + a.subresource
+	}
+	if a.group != "" {
+		name += "." + a.group
+	}
+	return a.verb + " " + name
+}
+
+// abilities lists what the scheduler must be allowed to do in the whole cluster.
+func (c *Config) abilities() []ability {
+	out := []ability{
+		{"list", "", "nodes", ""},
+		{"watch", "", "nodes", ""},
+		{"list", "", "pods", ""},
+		{"watch", "", "pods", ""},
+		{"get", "", "pods", ""},
+		{"create", "", "pods", "binding"},
+		{"patch", "", "pods", "status"},
+	}
+	if c.Events != EventsNone {
+		out = append(out, ability{"create", "events.k8s.io", "events", ""})
+	}
+	return out
+}
+
+// unable is what keeps the scheduler from working: missing permissions, and the
+// last trouble with watching.
+type unable struct {
+	mu      sync.Mutex // guards the rest
+	missing []string
+	trouble string
+	noted   time.Time
+}
+
+// lacks is a sentence about missing permissions; empty where none is missing.
+func (u *unable) lacks() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.missing) == 0 {
+		return ""
+	}
+	return "permission is missing to " + strings.Join(u.missing, ", ")
+}
+
+// last is the last trouble; empty where there was none.
+func (u *unable) last() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.trouble
+}
+
+// lack replaces the list of what is missing, and says whether it is another one.
+func (u *unable) lack(missing []string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	another := !slices.Equal(u.missing, missing)
+	u.missing = missing
+	return another
+}
+
+// note keeps the last trouble; it says whether it is news.
+func (u *unable) note(trouble string, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	news := u.trouble != trouble || now.Sub(u.noted) >= repeatTrouble
+	u.trouble, u.noted = trouble, now
+	return news
+}
+
+// checkAbilities asks the API server what this scheduler may do: at the start,
+// when it was told that something is forbidden, and again and again while
+// something is missing. It says once what is. It ends with the context.
+func (s *Scheduler) checkAbilities(ctx context.Context) {
+	var told error // what was forbidden
+	for {
+		missing, err := s.missing(ctx)
+		wait := time.After(lookAtAbilities)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.trouble("what this scheduler may do is not known", err)
+		default:
+			if s.unable.lack(missing) && len(missing) > 0 {
+				s.config.Log.Error("permission is missing, its role must allow it", "to", strings.Join(missing, ", "))
+			}
+			if len(missing) == 0 {
+				wait = nil
+				if told != nil {
+					s.trouble("the API server refuses something", told)
+				}
+			}
+		}
+		told = nil
+		select {
+		case <-ctx.Done():
+			return
+		case told = <-s.forbidden:
+			// A watch that is refused is tried again at once.
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Second):
+			}
+		case <-wait:
+		}
+	}
+}
+
+// missing lists what the scheduler may not do.
+func (s *Scheduler) missing(ctx context.Context) ([]string, error) {
+	var out []string
+	for _, a := range s.config.abilities() {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		answer, err := s.config.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(call, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: a.verb, Group: a.group, Resource: a.resource, Subresource: a.subresource,
+			}},
+		}, metav1.CreateOptions{})
+		cancel()
+		if err != nil {
+			return nil, fmt.Errorf("ask whether this scheduler may %v: %w", a, err)
+		}
+		if !answer.Status.Allowed {
+			out = append(out, a.String())
+		}
+	}
+	return out, nil
+}
+
+// watchTrouble takes in why a watch was interrupted. What is forbidden is named by
+// checkAbilities.
+func (s *Scheduler) watchTrouble(err error) {
+	switch {
+	case errors.Is(err, context.Canceled):
+	case apierrors.IsForbidden(err):
+		select {
+		case s.forbidden <- err:
+		default: // one is enough
+		}
+	default:
+		s.trouble("watching the cluster was interrupted", err)
+	}
+}
+
+// trouble notes what goes wrong with the API server, and logs it where it is news.
+func (s *Scheduler) trouble(what string, err error) {
+	if s.unable.note(what+": "+err.Error(), time.Now()) {
+		s.config.Log.Warn(what, "because", err)
+	}
+}
