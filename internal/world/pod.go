@@ -70,6 +70,13 @@ type PodAdded struct {
 	Since moment.Instant
 	// Policy is the profile whose turn decides about the pod. Empty: any.
 	Policy string `json:",omitempty"`
+	// How the pod stands to others.
+	Namespace string            `json:",omitempty"`
+	Labels    map[string]string `json:",omitempty"`
+	Ports     []Port            `json:",omitempty"`
+	Near      []PodTerm         `json:",omitempty"` // all of them, and one pod that all mean
+	Apart     []PodTerm         `json:",omitempty"`
+	Spread    []Spread          `json:",omitempty"`
 }
 
 func (e PodAdded) apply(w *World) error {
@@ -88,6 +95,9 @@ func (e PodAdded) apply(w *World) error {
 		if err := r.validate(); err != nil {
 			return fmt.Errorf("pod %s: %w", e.Name, err)
 		}
+	}
+	if err := e.validateTies(); err != nil {
+		return fmt.Errorf("pod %s: %w", e.Name, err)
 	}
 	if e.UID == "" {
 		e.UID = e.Name
@@ -117,10 +127,13 @@ func (e PodAdded) apply(w *World) error {
 		reuse = w.freePods[n-1]
 		w.freePods = w.freePods[:n-1]
 	}
-	w.pods[e.Name] = w.ledger.AddPod(cluster.Pod{
+	who := w.personOf(&e)
+	id := w.ledger.AddPod(cluster.Pod{
 		Spec: spec, Key: chance.HashString(e.UID), Phase: cluster.PhaseWaiting, Placement: cluster.Nowhere(),
-		LastNode: cluster.None, Intent: cluster.None, Budget: cluster.None, Arrived: arrived,
+		Kin: w.kinOf(&who), LastNode: cluster.None, Intent: cluster.None, Budget: cluster.None, Arrived: arrived,
 	}, reuse)
+	w.pods[e.Name] = id
+	w.know(id, who)
 	return nil
 }
 
@@ -255,6 +268,7 @@ func (e PodRemoved) apply(w *World) error {
 	}
 	delete(w.pods, e.Name)
 	w.dropGroup(w.ledger.Pod(id).Spec.Group)
+	w.know(id, person{gone: true})
 	w.freePods = append(w.freePods, id)
 	return nil
 }

@@ -32,6 +32,7 @@ type World struct {
 	freeIntents []cluster.IntentID
 	freeGroups  []cluster.GroupID
 	freeClaims  []int32
+	society     society
 	extended    map[string]cluster.Dim
 	dimNames    []cluster.Symbol
 }
@@ -51,6 +52,7 @@ func New() *World {
 		claims:    make(map[string]int32),
 		profiles:  make(map[cluster.Symbol]quantity.MilliGPU),
 		freeNodes: make(map[int32][]cluster.NodeID),
+		society:   newSociety(),
 		extended: map[string]cluster.Dim{ // those that have a unit
 			"ephemeral-storage": cluster.DimEphemeral, "hugepages-2Mi": cluster.DimHuge2Mi, "hugepages-1Gi": cluster.DimHuge1Gi,
 		},

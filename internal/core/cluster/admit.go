@@ -26,6 +26,9 @@ func (l *Ledger) Admit(pod PodID, place *Placement) error {
 	if d, short := n.Free.ShortOf(&shape.Need); short {
 		return fmt.Errorf("place %s on %s: %s needs %d, free %d", p.Spec.Name, n.Spec.Name, l.DimName(d), shape.Need.At(d), n.Free.At(d))
 	}
+	if port, taken := l.portTaken(p, n); taken {
+		return fmt.Errorf("place %s on %s: host port %d is taken", p.Spec.Name, n.Spec.Name, port)
+	}
 	for q := p.Spec.Queue; q != None; q = l.Queues.At(int32(q)).Parent {
 		if row := l.Queues.At(int32(q)); row.LimitMilli > 0 && row.UsedMilli+place.Milli() > row.LimitMilli {
 			return fmt.Errorf("place %s: queue %s would use %d milli-GPU, its limit is %d", p.Spec.Name, row.Name, row.UsedMilli+place.Milli(), row.LimitMilli)
@@ -43,6 +46,19 @@ func (l *Ledger) Admit(pod PodID, place *Placement) error {
 		return fmt.Errorf("place %s on %s: the devices given are not those it asks for", p.Spec.Name, n.Spec.Name)
 	}
 	return nil
+}
+
+// portTaken returns a port of the host that the pod wants and another pod has.
+func (v *View) portTaken(p *Pod, n *Node) (int32, bool) {
+	if p.Kin == 0 || n.Company == nil {
+		return 0, false
+	}
+	for _, want := range v.Kin(p.Kin).Ports {
+		if slices.ContainsFunc(n.Company.Ports, want.Conflicts) {
+			return want.Number, true
+		}
+	}
+	return 0, false
 }
 
 // covers says whether the grants are what the shape asks for: for each request as

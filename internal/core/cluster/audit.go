@@ -15,7 +15,7 @@ func Audit(v *View) error {
 		view: v, milli: make([]quantity.MilliGPU, v.Devices.Len()), memory: make([]quantity.Bytes, v.Devices.Len()),
 		holders: make([]int32, v.Devices.Len()), counters: make(map[DeviceID][]int64), used: make([]Vector, v.Nodes.Len()), pods: make([]int, v.Nodes.Len()),
 	}
-	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.hashes, a.queues, a.groups, a.waiting, a.intents} {
+	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.hashes, a.company, a.queues, a.groups, a.waiting, a.intents} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -129,6 +129,24 @@ func (a *audit) hashes() error {
 		}
 		if state := v.stateOf(n); n.State != state || n.Residents != residents {
 			return fmt.Errorf("audit: node %s: state %#x and residents %#x, hashed %#x and %#x", n.Spec.Name, n.State, n.Residents, state, residents)
+		}
+	}
+	return nil
+}
+
+// company counts anew who is on each node, as relations between pods see it.
+func (a *audit) company() error {
+	v := a.view
+	for i := range v.Nodes.Len() {
+		n := v.Node(NodeID(i))
+		var want *Company
+		for _, pod := range n.Pods {
+			if p := v.Pod(pod); p.Kin != 0 {
+				want = want.with(v.Kin(p.Kin), 1, p.staying())
+			}
+		}
+		if !want.equal(n.Company) {
+			return fmt.Errorf("audit: node %s: company %+v, counted %+v", n.Spec.Name, n.Company, want)
 		}
 	}
 	return nil

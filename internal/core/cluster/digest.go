@@ -9,7 +9,7 @@ func (v *View) Digest() uint64 {
 	for i := range v.Nodes.Len() {
 		n := v.Node(NodeID(i))
 		if n.Life != LifeOff {
-			sum += chance.Hash(1, n.Key, n.State, uint64(n.DrainUntil), n.Residents, uint64(n.FreeMilli), uint64(n.IdleDevices), uint64(len(n.Pods)))
+			sum += chance.Hash(1, n.Key, n.State, uint64(n.DrainUntil), n.Residents, uint64(n.FreeMilli), uint64(n.IdleDevices), uint64(len(n.Pods))) + v.companyDigest(n.Company)*n.Key
 		}
 	}
 	for i := range v.Pods.Len() {

@@ -47,6 +47,7 @@ func (l *Ledger) ChangeNode(id NodeID, spec NodeSpec, devices []*DeviceSpec, lif
 	} else {
 		l.RemoveNode(id)
 		to = l.AddNode(spec, devices, life, reuse)
+		l.node(id).Company, l.node(to).Company = nil, old.Company
 	}
 	for _, pod := range old.Pods {
 		l.reseat(pod, to, &old, presume)

@@ -16,10 +16,12 @@ type (
 	OfferID   int32
 	IntentID  int32
 	BudgetID  int32
+	CrowdID   int32
+	KinID     int32 // from 1; 0 is no kin
 	Symbol    int32 // an interned string; 0 is the empty string
 )
 
-// None is the id of nothing, for every kind of id except Symbol.
+// None is the id of nothing, for every kind of id except Symbol and KinID.
 const None = -1
 
 // Ref names a row together with its generation, so that an outcome that comes

@@ -154,7 +154,9 @@ func (l *Ledger) SetPhase(id PodID, phase Phase) {
 	if l.Pod(id).Phase.Charged() != phase.Charged() {
 		panic(fmt.Sprintf("cluster: pod %d from %v to %v without a charge", id, l.Pod(id).Phase, phase))
 	}
+	was := l.Pod(id).staying()
 	l.setPhase(id, phase)
+	l.restay(id, was)
 }
 
 // EditPod returns a pod for changing what no account depends on: times,
@@ -171,6 +173,7 @@ func (l *Ledger) Charge(id PodID, place Placement, phase Phase) {
 	p := l.pod(id)
 	p.Placement = place
 	l.apply(p, id, +1)
+	l.attend(p, +1, p.staying())
 }
 
 // Discharge takes a pod's placement back and remembers where it was.
@@ -178,6 +181,7 @@ func (l *Ledger) Discharge(id PodID, phase Phase) {
 	if !l.Pod(id).Phase.Charged() || phase.Charged() {
 		panic(fmt.Sprintf("cluster: discharge of pod %d in phase %v as %v", id, l.Pod(id).Phase, phase))
 	}
+	l.attend(l.Pod(id), -1, -l.Pod(id).staying())
 	l.setPhase(id, phase)
 	p := l.pod(id)
 	l.apply(p, id, -1)

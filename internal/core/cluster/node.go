@@ -111,6 +111,8 @@ type Node struct {
 	Overdrawn bool
 	// Residents is an order-free hash of the shapes of Pods.
 	Residents uint64
+	// Company counts Pods by what relations between pods ask for.
+	Company *Company
 }
 
 // TakesWork says whether new pods may be placed on the node.

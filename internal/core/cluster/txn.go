@@ -12,6 +12,7 @@ type Txn struct {
 	ledger  Ledger
 	base    *Snapshot
 	touched []PodID // in order of touch, repeats included
+	freed   int     // how often room may have come back
 }
 
 // Begin opens a transaction on a snapshot.
@@ -44,6 +45,7 @@ func (t *Txn) Mark() Mark { return Mark{ledger: t.ledger.mark(), touched: len(t.
 func (t *Txn) Rollback(m Mark) {
 	t.ledger.rollback(m.ledger)
 	t.touched = t.touched[:m.touched]
+	t.freed++
 }
 
 // TouchedNodes lists the nodes whose rows were written since the transaction
@@ -78,8 +80,13 @@ func (t *Txn) Evict(pod PodID) error {
 	}
 	t.ledger.Discharge(pod, PhaseWaiting)
 	t.touched = append(t.touched, pod)
+	t.freed++
 	return nil
 }
+
+// Freed counts evictions, resizes and rollbacks: while it stands still, room only
+// shrank.
+func (t *Txn) Freed() int { return t.freed }
 
 // Resize gives a placed pod another of its shapes, or other grants, on the same
 // node. It refuses, changing nothing, what would overdraw.
@@ -101,6 +108,7 @@ func (t *Txn) Resize(pod PodID, shape ShapeID, grants []Grant) error {
 	t.ledger.Charge(pod, place, p.Phase)
 	row := t.ledger.pod(pod)
 	row.LastNode = p.LastNode
+	t.freed++
 	t.touched = append(t.touched, pod)
 	return nil
 }

@@ -22,6 +22,8 @@ type View struct {
 	Intents  Table[Intent]
 	Budgets  Table[Budget]
 	Claims   Table[Claim]
+	Crowds   Table[Crowd]
+	Kins     Table[Kin] // by id less one
 	Symbols  Symbols
 	// Extended names the dimensions from DimExtended on.
 	Extended []Symbol
@@ -171,6 +173,8 @@ func (v *View) frozen() View {
 	out.Intents = v.Intents.frozen()
 	out.Budgets = v.Budgets.frozen()
 	out.Claims = v.Claims.frozen()
+	out.Crowds = v.Crowds.frozen()
+	out.Kins = v.Kins.frozen()
 	out.waiting = v.waiting.frozen()
 	return out
 }

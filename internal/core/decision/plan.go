@@ -147,10 +147,12 @@ func (p *Plan) Tie(tie func(*Decision) uint64) {
 }
 
 // NewPlan turns the net difference of a transaction into decisions. Binds come
-// after all evictions from the same node.
+// after all evictions from the same node, those of pods with relations to others
+// after all evictions.
 func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanation) Plan {
 	plan := Plan{Cycle: cycle}
 	changes := t.Changes()
+	var evictions []uint64
 	leaving := make(map[cluster.NodeID][]uint64)
 	for _, c := range changes {
 		if !c.From.Placed() {
@@ -158,6 +160,7 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 		}
 		d := newDecision(cycle, t, c.Pod, cluster.ActionEvict, c.From, explain)
 		leaving[c.From.Node] = append(leaving[c.From.Node], d.ID)
+		evictions = append(evictions, d.ID)
 		plan.Decisions = append(plan.Decisions, d)
 	}
 	for _, c := range changes {
@@ -166,6 +169,9 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 		}
 		d := newDecision(cycle, t, c.Pod, cluster.ActionBind, c.To, explain)
 		d.After = leaving[c.To.Node]
+		if t.View().Ties(c.Pod) != 0 {
+			d.After = evictions // one elsewhere may be what lets it in
+		}
 		plan.Decisions = append(plan.Decisions, d)
 	}
 	return plan

@@ -30,6 +30,8 @@ const (
 	NodeSelector
 	NodeTaint
 	NodeLife
+	TopologyLabel // a relation goes by a label that the node lacks
+	PodAffinity   // the pods to be near to are elsewhere
 
 	NodeRoom
 	DeviceRoom // a share: no device has as much left
@@ -37,9 +39,13 @@ const (
 	DeviceProfileRoom
 	DeviceIdle // whole devices: too few are idle
 	DeviceLinkRoom
-	QueueLimit  // the pod's queue, or one above it, is at its limit
-	PolicyWaits // there is room, and the policy does not take it
-	GaveUp      // the search ran out of budget; it does not say "impossible"
+	NodePorts       // another pod has a port of the host
+	PodAntiAffinity // pods to keep away from are there
+	PodShunned      // pods that keep this one away are there
+	TopologySpread  // there would be too many of its kind there
+	QueueLimit      // the pod's queue, or one above it, is at its limit
+	PolicyWaits     // there is room, and the policy does not take it
+	GaveUp          // the search ran out of budget; it does not say "impossible"
 
 	// What keeps a member of a group waiting before anything is searched for it.
 	GroupUnknown // the group it names does not exist
@@ -94,6 +100,8 @@ type Reason struct {
 	// Guarded is on how many nodes pods of lower priority would have to go, and
 	// disruption budgets keep them.
 	Guarded int32
+	// About names the relation that binds, for those between pods.
+	About cluster.Symbol
 }
 
 // None says that nothing binds.
@@ -168,6 +176,18 @@ func (r Reason) constraint(v *cluster.View) string {
 		return "no device has room left for the partition"
 	case DeviceIdle:
 		return fmt.Sprintf("needs %s on one node, the most idle is %d", devices(r.Need, "idle "), r.Have)
+	case TopologyLabel:
+		return fmt.Sprintf("the nodes lack the label %s, which its relations to other pods go by", v.Symbols.Text(r.About))
+	case PodAffinity:
+		return fmt.Sprintf("must be in one %s, which are in %d of %d", v.Symbols.Text(r.About), r.Have, r.Need)
+	case NodePorts:
+		return fmt.Sprintf("host port %d is taken", r.Need)
+	case PodAntiAffinity:
+		return fmt.Sprintf("must not be in one %s, which are in %d of %d", v.Symbols.Text(r.About), r.Have, r.Need)
+	case PodShunned:
+		return fmt.Sprintf("pods that keep such as it out of their %s are in %d of %d", v.Symbols.Text(r.About), r.Have, r.Need)
+	case TopologySpread:
+		return fmt.Sprintf("%s would differ by %d, at most %d is allowed", v.Symbols.Text(r.About), r.Need-r.Have, r.Need)
 	case QueueLimit:
 		return fmt.Sprintf("queue %s would use %d milli-GPU, its limit is %d", v.Queues.At(int32(r.Queue)).Name, r.Need, r.Have)
 	case PolicyWaits:
@@ -263,6 +283,12 @@ var kinds = map[Code]string{ // const: names of the constraints
 	NodeSelector:      "labels asked for",
 	NodeTaint:         "taints not tolerated",
 	NodeLife:          "nodes not ready",
+	TopologyLabel:     "no label that its relations go by",
+	PodAffinity:       "affinity to other pods",
+	NodePorts:         "host port taken",
+	PodAntiAffinity:   "anti-affinity to other pods",
+	PodShunned:        "anti-affinity of other pods",
+	TopologySpread:    "topology spread",
 	DeviceRoom:        "no device with as much of it left",
 	DeviceMemoryRoom:  "too little device memory free",
 	DeviceProfileRoom: "no room for the partition",

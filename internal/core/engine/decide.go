@@ -53,6 +53,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 			line = line[1:]
 		}
 	}
+	r.placeTied()
 
 	// 5. Repair: who should give way, where the policy names victims?
 	r.repair()
@@ -93,6 +94,8 @@ type round struct {
 	turns   int
 	sorted  bool
 	because map[cluster.PodID]decision.Explanation
+	// closed holds, per kin and shape, what binds where relations leave no node.
+	closed map[tie]closed
 }
 
 // hopeful keeps the pods that may have room; for the others it remembers what
@@ -206,6 +209,9 @@ func (r *round) why(pod cluster.PodID, shape cluster.ShapeID) *decision.Reason {
 			return &limit
 		}
 	}
+	if kin := v.Ties(pod); kin != 0 {
+		return r.whyTied(tie{kin: kin, shape: shape})
+	}
 	if r.isFull(shape) {
 		return r.full[shape]
 	}
@@ -249,6 +255,9 @@ func (r *round) seat(pod cluster.PodID) bool {
 // choose returns the best node for one shape of the pod; None where none fits.
 func (r *round) choose(pod cluster.PodID, shape cluster.ShapeID) cluster.NodeID {
 	v := r.txn.View()
+	if kin := v.Ties(pod); kin != 0 {
+		return r.chooseTied(pod, tie{kin: kin, shape: shape})
+	}
 	if r.policy.Choose != nil {
 		feasible := r.memo.feasible(v, shape)
 		if len(feasible) == 0 {
@@ -319,7 +328,9 @@ func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy) decision.Plan {
 			continue
 		}
 		if step.Place.Placed() {
-			_ = t.Place(step.Pod, step.Place) // a step that would overdraw is refused
+			if mayBeThere(t.View(), step.Pod, &step.Place) {
+				_ = t.Place(step.Pod, step.Place) // a step that would overdraw is refused
+			}
 		} else {
 			_ = t.Evict(step.Pod)
 		}
@@ -329,7 +340,7 @@ func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy) decision.Plan {
 		shape := t.View().Pod(pod).Spec.Shape
 		why := fit.Queue(t.View(), pod, shape)
 		if why.None() {
-			why = fit.Explain(t.View(), shape)
+			why = fit.ExplainPod(t.View(), pod, shape)
 		}
 		if why.None() {
 			why.Code = decision.PolicyWaits

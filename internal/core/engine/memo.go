@@ -39,6 +39,7 @@ type Memo struct {
 	shapes  map[cluster.ShapeID]*scores
 	answers []answer
 	held    int // rows over all shapes
+	bonds   map[tie]*bonds
 	clock   uint64
 
 	// What nodes offer of scarce things, where the policy prices them.

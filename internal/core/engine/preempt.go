@@ -101,7 +101,8 @@ func (c *cost) cheaper(d *cost) bool {
 // would have to go.
 func (s *sweep) serve(pod cluster.PodID) (fits bool, guarded int32) {
 	spec := s.txn.View().Pod(pod).Spec
-	if known := s.hopeless[spec.Shape]; known != nil && spec.Priority <= known.top {
+	kin := s.txn.View().Ties(pod)
+	if known := s.hopeless[spec.Shape]; kin == 0 && known != nil && spec.Priority <= known.top {
 		return false, known.guarded
 	}
 	if !fit.Queue(s.txn.View(), pod, spec.Shape).None() {
@@ -114,7 +115,7 @@ func (s *sweep) serve(pod cluster.PodID) (fits bool, guarded int32) {
 			return true, 0
 		}
 	}
-	candidates, guarded := s.candidates(spec)
+	candidates, guarded := s.candidates(pod)
 	var best *cost
 	var victims []cluster.PodID
 	host := cluster.NodeID(cluster.None)
@@ -123,7 +124,7 @@ func (s *sweep) serve(pod cluster.PodID) (fits bool, guarded int32) {
 		if feasible == mostCandidates || s.left <= 0 {
 			break
 		}
-		set, price := s.try(spec, c.node)
+		set, price := s.try(pod, c.node)
 		if price == nil {
 			continue
 		}
@@ -136,7 +137,9 @@ func (s *sweep) serve(pod cluster.PodID) (fits bool, guarded int32) {
 		return true, 0
 	}
 	s.full[spec.Shape] = full
-	s.hopeless[spec.Shape] = &cost{top: spec.Priority, guarded: guarded}
+	if kin == 0 {
+		s.hopeless[spec.Shape] = &cost{top: spec.Priority, guarded: guarded}
+	}
 	return false, guarded
 }
 
@@ -169,12 +172,24 @@ type candidate struct {
 
 // candidates lists the nodes whose lesser pods hold enough, the most promising
 // first. It looks at amounts alone; trying shows the rest.
-func (s *sweep) candidates(spec *cluster.PodSpec) (out []candidate, guarded int32) {
+func (s *sweep) candidates(pod cluster.PodID) (out []candidate, guarded int32) {
 	v := s.txn.View()
+	spec := v.Pod(pod).Spec
+	var bonds *fit.Bonds
+	if kin := v.Ties(pod); kin != 0 {
+		bonds = s.memo.tied(v, tie{kin: kin, shape: spec.Shape})
+	}
 	for i := range v.Nodes.Len() {
 		id := cluster.NodeID(i)
 		n := v.Node(id)
-		if !n.TakesWork() || n.Overdrawn || len(n.Pods) == 0 || !evictionHelps(fit.Check(v, spec.Shape, id).Code) {
+		if !n.TakesWork() || n.Overdrawn || len(n.Pods) == 0 {
+			continue
+		}
+		binds := fit.Check(v, spec.Shape, id)
+		if binds.None() && bonds != nil {
+			binds = bonds.Check(v, id)
+		}
+		if !evictionHelps(binds.Code) {
 			continue
 		}
 		lesser := s.lesser(id, spec.Priority, true)
@@ -243,10 +258,11 @@ func (s *sweep) estimate(n *cluster.Node, shape cluster.ShapeID, lesser []cluste
 // try finds the cheapest set on one node: all lesser pods go, and those without
 // whom there is room all the same come back, the most important first. Everything
 // is as before afterwards.
-func (s *sweep) try(spec *cluster.PodSpec, node cluster.NodeID) (victims []cluster.PodID, price *cost) {
+func (s *sweep) try(pod cluster.PodID, node cluster.NodeID) (victims []cluster.PodID, price *cost) {
 	touched, _ := s.txn.TouchedNodes()
 	before := trial{mark: s.txn.Mark(), touched: len(touched)}
 	defer s.undo(before)
+	spec := s.txn.Base().Pod(pod).Spec
 	lesser := s.lesser(node, spec.Priority, true)
 	for _, id := range lesser {
 		if s.txn.Evict(id) != nil {
@@ -255,7 +271,7 @@ func (s *sweep) try(spec *cluster.PodSpec, node cluster.NodeID) (victims []clust
 	}
 	s.left -= int64(len(lesser))
 	v := s.txn.View()
-	if !fit.Check(v, spec.Shape, node).None() {
+	if !fit.CheckPod(v, pod, spec.Shape, node).None() {
 		return nil, nil
 	}
 	base := s.txn.Base()
@@ -263,7 +279,7 @@ func (s *sweep) try(spec *cluster.PodSpec, node cluster.NodeID) (victims []clust
 		if s.txn.Place(id, base.Pod(id).Placement) != nil {
 			return nil, nil
 		}
-		if fit.Check(v, spec.Shape, node).None() {
+		if fit.CheckPod(v, pod, spec.Shape, node).None() {
 			continue
 		}
 		if s.txn.Evict(id) != nil {

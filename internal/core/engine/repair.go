@@ -60,7 +60,7 @@ func (r *round) makeRoom(pod cluster.PodID, budget int64) (fits bool, tried int6
 			gone = append(gone, victim)
 			r.full[shape] = nil
 			if node := r.choose(pod, shape); node != cluster.None {
-				r.takeBack(trial, gone, node)
+				r.takeBack(trial, pod, gone, node)
 				if r.take(pod, shape, node) {
 					return true, tried
 				}
@@ -88,13 +88,22 @@ func (r *round) evict(victim cluster.PodID) cluster.NodeID {
 	return node
 }
 
-// takeBack undoes the evictions that freed nothing on the chosen node.
-func (r *round) takeBack(t trial, gone []cluster.PodID, node cluster.NodeID) {
+// takeBack undoes the evictions that freed nothing on the chosen node, save where
+// the pod may be there only because of them.
+func (r *round) takeBack(t trial, pod cluster.PodID, gone []cluster.PodID, node cluster.NodeID) {
 	r.undo(t)
 	for _, victim := range gone {
 		if r.txn.View().Pod(victim).Placement.Node == node {
 			r.evict(victim)
 		}
+	}
+	v := r.txn.View()
+	if kin := v.Ties(pod); kin == 0 || r.memo.tied(v, tie{kin: kin, shape: v.Pod(pod).Spec.Shape}).Check(v, node).None() {
+		return
+	}
+	r.undo(t)
+	for _, victim := range gone {
+		r.evict(victim)
 	}
 }
 

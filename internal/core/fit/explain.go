@@ -70,13 +70,23 @@ func (t *Tally) Clear(node cluster.NodeID) {
 	}
 }
 
+// Of returns the reason of one node; a zero Reason where it has none.
+func (t *Tally) Of(node cluster.NodeID) decision.Reason {
+	if int(node) >= len(t.nodes) || t.nodes[node].row == 0 {
+		return decision.Reason{}
+	}
+	r := t.rows[t.nodes[node].row-1].Reason
+	r.Have, r.Nodes = t.nodes[node].have, 0
+	return r
+}
+
 func (t *Tally) rowOf(r *decision.Reason) int {
 	for i := range t.rows {
-		if t.rows[i].Code == r.Code && t.rows[i].Dim == r.Dim && t.rows[i].Need == r.Need {
+		if own := &t.rows[i]; own.Code == r.Code && own.Dim == r.Dim && own.Need == r.Need && own.About == r.About {
 			return i
 		}
 	}
-	t.rows = append(t.rows, row{Reason: decision.Reason{Code: r.Code, Dim: r.Dim, Need: r.Need}})
+	t.rows = append(t.rows, row{Reason: decision.Reason{Code: r.Code, Dim: r.Dim, Need: r.Need, About: r.About}})
 	return len(t.rows) - 1
 }
 
@@ -131,7 +141,7 @@ func (t *Tally) Reason() decision.Reason {
 	}
 	best := decision.Reason{}
 	for i := range t.rows {
-		if r := t.merged(i); cmp.Or(cmp.Compare(r.Code, best.Code), cmp.Compare(r.Nodes, best.Nodes), -cmp.Compare(r.Dim, best.Dim)) > 0 {
+		if r := t.merged(i); cmp.Or(cmp.Compare(r.Code, best.Code), cmp.Compare(r.Nodes, best.Nodes), -cmp.Compare(r.Dim, best.Dim), -cmp.Compare(r.Need, best.Need), -cmp.Compare(r.About, best.About)) > 0 {
 			best = r
 		}
 	}
@@ -148,10 +158,10 @@ func (t *Tally) merged(i int) decision.Reason {
 	if t.rows[i].Nodes == 0 || t.rows[i].None() {
 		return decision.Reason{}
 	}
-	out := decision.Reason{Code: t.rows[i].Code, Dim: t.rows[i].Dim}
+	out := decision.Reason{Code: t.rows[i].Code, Dim: t.rows[i].Dim, About: t.rows[i].About}
 	for k := range t.rows {
 		r := &t.rows[k]
-		if r.Nodes == 0 || r.Code != out.Code || r.Dim != out.Dim {
+		if r.Nodes == 0 || r.Code != out.Code || r.Dim != out.Dim || r.About != out.About {
 			continue
 		}
 		for !t.holds(k, r.claims[0]) {
