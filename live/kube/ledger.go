@@ -111,6 +111,11 @@ func free(v *cluster.View, n *cluster.Node, gpu corev1.ResourceName) map[corev1.
 	out := map[corev1.ResourceName]int64{
 		corev1.ResourceCPU: n.Free.At(cluster.DimCPU), corev1.ResourceMemory: n.Free.At(cluster.DimMemory), corev1.ResourcePods: n.Free.At(cluster.DimPods),
 	}
+	for d := cluster.DimEphemeral; d < cluster.DimExtended; d++ {
+		if n.Spec.Allocatable.At(d) != 0 || n.Free.At(d) != 0 {
+			out[corev1.ResourceName(v.DimName(d))] = n.Free.At(d)
+		}
+	}
 	for i, name := range v.Extended {
 		out[corev1.ResourceName(v.Symbols.Text(name))] = n.Free.At(cluster.DimExtended + cluster.Dim(i))
 	}
@@ -135,7 +140,7 @@ func (b *books) state(key string, p *pod) string {
 		return stateWaiting
 	case b.paused[key] != nil:
 		return statePaused
-	case p.seen.Standing == facts.Held || p.kept:
+	case p.seen.Standing == facts.Held || p.kept || p.seen.Tied != "" && p.bar.turn == 0:
 		return stateHeld
 	case p.seen.Standing == facts.Charged:
 		return stateNowhere
