@@ -38,6 +38,7 @@ type books struct {
 	keeps  map[string][]facts.Keep    // of bound pods that keep others away
 
 	draws draws // devices that we pick ourselves
+	evictions
 
 	demand  learn.Demand
 	beliefs cluster.Beliefs
@@ -54,6 +55,7 @@ const (
 	waiting
 	placing // a bind is in flight; charged
 	charged
+	holding // charged with room that others are still to leave
 )
 
 // pod is what is known of one.
@@ -74,6 +76,7 @@ type pod struct {
 	told    why // what was last written to it about why it waits
 	toldAt  time.Time
 	story   story
+	eviction
 }
 
 // node is what is known of one.
@@ -93,7 +96,7 @@ func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
 		paused: make(map[string]*pod), places: make(map[string]bool),
-		keeps: make(map[string][]facts.Keep), draws: newDraws(),
+		keeps: make(map[string][]facts.Keep), draws: newDraws(), evictions: newEvictions(),
 	}
 }
 
@@ -140,6 +143,7 @@ func (b *books) podSeen(key string, seen facts.Pod) {
 		}
 		p = &pod{first: b.now, told: why{sentence: seen.Told}}
 		b.pods[key] = p
+		b.promised(key, &seen)
 	}
 	seen = b.claimed(key, seen)
 	if p.seen.Node != seen.Node || p.seen.Standing != seen.Standing {
@@ -244,6 +248,7 @@ func (b *books) settle(key string, p *pod) {
 // node may be overdrawn by it, and takes nothing new until enough has left.
 func (b *books) settleBound(key string, p *pod) {
 	here := p.node == p.seen.Node
+	b.unhold(key, p)
 	switch {
 	case b.nodes[p.seen.Node] == nil:
 		b.drop(key, p) // bound to a node that is not there
@@ -262,10 +267,11 @@ func (b *books) settleBound(key string, p *pod) {
 		p.running = false
 	}
 	p.footing, p.node = charged, p.seen.Node
-	if p.seen.Running && !p.running {
+	if p.seen.Running && !p.running && !p.leaving {
 		b.must(world.Started{Name: key})
 		p.running = true
 	}
+	b.depart(key, p)
 }
 
 // sameAmounts says whether two requests take the same from a node.
@@ -284,10 +290,12 @@ func (b *books) enter(key string, p *pod) {
 
 // drop takes a pod out of the world, wherever it stands there.
 func (b *books) drop(key string, p *pod) {
+	b.unhold(key, p)
 	if p.footing != outside {
 		b.must(world.PodRemoved{Name: key})
 		b.stirred = true
 	}
+	p.leaving, p.guard = false, ""
 	p.footing, p.node, p.running = outside, "", false
 }
 

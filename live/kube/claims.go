@@ -529,7 +529,7 @@ func (b *books) settleClaims() {
 	for _, name := range names {
 		// A bound pod hands its devices over.
 		if f := d.claims[name].flight; f != nil && f.landed {
-			if p := b.pods[f.pod]; b.holds(f) && p.seen.Standing == facts.Charged {
+			if p := b.pods[f.pod]; b.stillOf(f) && p.seen.Standing == facts.Charged {
 				b.settle(f.pod, p)
 			}
 		}
@@ -537,7 +537,7 @@ func (b *books) settleClaims() {
 	var charge []string
 	for _, name := range names {
 		c := d.claims[name]
-		if c.flight != nil && c.flight.landed && !b.holds(c.flight) {
+		if c.flight != nil && c.flight.landed && !b.stillOf(c.flight) {
 			c.flight = nil
 		}
 		want := b.wants(c)
@@ -560,9 +560,9 @@ func (b *books) settleClaims() {
 	}
 }
 
-// holds says whether the row of the pod that an allocation is written for holds its
+// stillOf says whether the row of the pod that an allocation is written for holds its
 // devices.
-func (b *books) holds(f *flight) bool {
+func (b *books) stillOf(f *flight) bool {
 	p := b.pods[f.pod]
 	return p != nil && p.seen.UID == f.uid && (p.footing == placing || p.footing == charged) && reflect.DeepEqual(p.entered.Request.Devices, f.devices)
 }
@@ -574,7 +574,7 @@ func (b *books) wants(c *claim) *hold {
 		allocated = c.object.Status.Allocation
 	}
 	switch f := c.flight; {
-	case f != nil && b.holds(f) && (allocated == nil || dra.Same(allocated, f.result)):
+	case f != nil && b.stillOf(f) && (allocated == nil || dra.Same(allocated, f.result)):
 		return nil // the pod holds them
 	case allocated == nil && f != nil && !f.landed:
 		allocated = f.result

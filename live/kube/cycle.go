@@ -53,8 +53,8 @@ type Remark struct {
 func (b *books) decide(kind decision.CycleKind) []Bind {
 	b.settleClaims()
 	b.tellFacts()
+	binds := append(b.keepPromises(), b.release()...)
 	b.stirred = false
-	var binds []Bind
 	for _, t := range b.turns {
 		binds = append(binds, b.decideFor(t, kind)...)
 	}
@@ -75,6 +75,10 @@ func (b *books) decideFor(t *turn, kind decision.CycleKind) []Bind {
 	var binds []Bind
 	for i := range plan.Decisions {
 		d := &plan.Decisions[i]
+		if d.Action == cluster.ActionEvict || len(d.After) > 0 {
+			b.makeWay(snapshot, d)
+			continue
+		}
 		if d.Action != cluster.ActionBind {
 			b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "pod", snapshot.Pod(d.Pod).Spec.Name)
 			continue
@@ -90,13 +94,11 @@ func (b *books) decideFor(t *turn, kind decision.CycleKind) []Bind {
 			continue
 		}
 		p := b.pods[key]
-		b.serial++
-		p.footing, p.node, p.serial = placing, host, b.serial
 		p.story.placed(b.now, b.cycle, &snapshot.View, d)
-		b.takeOff(key, p, draws)
-		binds = append(binds, Bind{Key: key, UID: p.seen.UID, Node: host, Since: p.first, serial: b.serial, Draws: draws})
+		binds = append(binds, b.dispatch(key, p, host, draws))
 	}
 	b.note(&snapshot.View, plan.Waiting)
+	b.nominate()
 	return binds
 }
 
@@ -140,15 +142,21 @@ func (b *books) outcome(o *Outcome) {
 		p.footing, p.tries = charged, 0
 		return
 	}
-	// The pod leaves the line for a while, so that it does not hold up others.
-	b.must(world.BindRefused{Name: o.Bind.Key})
+	b.setBack(o.Bind.Key, p, o.Err.Error())
+}
+
+// setBack ends a bind or a hold that came to nothing. The pod leaves the line for
+// a while, so that it does not hold up others.
+func (b *books) setBack(key string, p *pod, because string) {
+	b.unhold(key, p)
+	b.must(world.BindRefused{Name: key})
 	p.footing = waiting
-	b.drop(o.Bind.Key, p)
+	b.drop(key, p)
 	p.pause = b.now.Add(min(pauseFirst<<min(p.tries, 10), pauseMost))
 	p.tries++
-	p.refusal = o.Err.Error()
+	p.refusal = because
 	p.story.tell(b.now, refusedKind, "the bind was refused: "+p.refusal)
-	b.paused[o.Bind.Key] = p
+	b.paused[key] = p
 }
 
 // resume puts pods whose pause has ended back in line.
@@ -197,6 +205,8 @@ func (b *books) said(p *pod) (why, string) {
 		return why{kind: p.seen.Why, sentence: "asks for " + p.seen.Why + ", which Headrace does not place yet"}, corev1.PodReasonSchedulerError
 	case p.seen.Standing == facts.Waiting && p.kept:
 		return why{kind: "anti-affinity of other pods", sentence: "a bound pod keeps pods like it away, and Headrace does not place such pods yet"}, corev1.PodReasonSchedulerError
+	case p.footing == holding:
+		return why{kind: "room being made", sentence: "waits for pods of lower priority to leave " + p.node}, corev1.PodReasonUnschedulable
 	case p.footing == waiting && p.asOf > 0 && p.asOf == b.turnOf(p).cycle:
 		return p.why, corev1.PodReasonUnschedulable
 	case p.seen.Standing == facts.Waiting && p.footing == outside && p.tries >= tellRefused:

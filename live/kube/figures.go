@@ -101,7 +101,7 @@ func (b *books) figures() Figures {
 
 func (f *Figures) count(p *pod) {
 	switch p.footing {
-	case waiting:
+	case waiting, holding:
 		f.Waiting++
 	case placing:
 		f.Placing++

@@ -140,7 +140,7 @@ func (b *books) state(key string, p *pod) string {
 		return stateWaiting
 	case b.paused[key] != nil:
 		return statePaused
-	case p.seen.Standing == facts.Held || p.kept || p.seen.Tied != "" && p.bar.turn == 0:
+	case p.seen.Standing == facts.Held || p.kept:
 		return stateHeld
 	case p.seen.Standing == facts.Charged:
 		return stateNowhere

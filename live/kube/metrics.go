@@ -51,9 +51,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		cycles:     prometheus.NewHistogramVec(histogram("scheduling_cycle_duration_seconds", "Time to decide, by kind of cycle.", cycleBuckets), []string{"kind"}),
 		binds:      prometheus.NewHistogram(histogram("binding_duration_seconds", "Time of a bind at the API server.", bindBuckets)),
 		sli:        prometheus.NewHistogram(histogram("pod_scheduling_sli_duration_seconds", "Time from when a pod was first seen until it was bound.", podBuckets)),
+		evictions:  prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "headrace", Name: "evictions_total", Help: "Evictions of pods for those of higher priority, by result."}, []string{"result"}),
 		imbalances: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "book_imbalances_total", Help: "Self-audits that found a difference."}),
 	}
-	m.evictions = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "headrace", Name: "evictions_total", Help: "Pods told to go for others, by result."}, []string{"result"})
 	m.models = prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "headrace", Name: "gpus_by_model", Help: "GPUs of all nodes by model, held or idle."}, []string{"model", "state"})
 	m.fragments = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "headrace", Name: "gpu_fragmentation_ratio", Help: "Part of all GPUs that is free and of no use to the expected demand, as of the last review."})
 	m.dropped = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "events_dropped_total", Help: "Events that were not written."})

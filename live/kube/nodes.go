@@ -64,7 +64,8 @@ func (b *books) nodeGone(name string) {
 	b.must(world.NodeRemoved{Name: name})
 	for _, key := range keys {
 		p := b.pods[key]
-		if p.footing == placing {
+		b.unhold(key, p)
+		if p.footing == placing || p.footing == holding {
 			p.footing, p.node = waiting, ""
 			continue
 		}

@@ -86,6 +86,9 @@ type Scheduler struct {
 	unable    unable
 	forbidden chan error // what the API server refused to watchers
 
+	evictions chan Eviction
+	evicted   chan EvictOutcome
+
 	figures atomic.Pointer[Figures]
 	synced  atomic.Bool
 	beaten  atomic.Int64 // when the owner was last seen alive, in Unix nanoseconds
@@ -124,6 +127,7 @@ func New(c Config) *Scheduler {
 		config: c, inbox: make(chan message, inboxLength), binds: make(chan Bind), remarks: make(chan Remark),
 		outcomes: make(chan Outcome), asks: make(chan func(*owner)), ledgers: make(chan *Ledger, 1),
 		events: make(chan event, eventsKept), forbidden: make(chan error, 1),
+		evictions: make(chan Eviction), evicted: make(chan EvictOutcome),
 	}
 	s.figures.Store(&Figures{})
 	return s
@@ -155,6 +159,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for range remarkWorkers {
 		workers.Go(func() { s.remarkAll(ctx) }) // ends with ctx
 	}
+	for range evictWorkers {
+		workers.Go(func() { s.evictAll(ctx) }) // ends with ctx
+	}
 	workers.Go(func() { s.tellAll(ctx) })        // ends with ctx
 	workers.Go(func() { s.checkAbilities(ctx) }) // ends with ctx
 	workers.Go(func() { s.checkClock(ctx) })     // ends with ctx
@@ -181,6 +188,9 @@ type message struct {
 	podKey   string // of pod, or of a pod that is gone when pod is nil
 	version  string // of node or pod
 	synced   bool
+
+	budget     *facts.Budget
+	budgetGone *facts.Budget // as last seen
 	// tell is everything else: what is done to the books.
 	tell func(*books)
 }
@@ -191,13 +201,14 @@ type owner struct {
 	books *books
 	heard versions // what the books were told of
 	// due are binds and remarks that no worker has taken yet.
-	dueBinds   []Bind
-	dueRemarks []Remark
-	decisions  uint64
-	refused    uint64
-	lastReview time.Time
-	pace       pace
-	fragments  *float64 // as of the last review
+	dueBinds     []Bind
+	dueRemarks   []Remark
+	dueEvictions []Eviction
+	decisions    uint64
+	refused      uint64
+	lastReview   time.Time
+	pace         pace
+	fragments    *float64 // as of the last review
 }
 
 // run reads what comes in and thinks when it is time to.
@@ -216,9 +227,22 @@ func (o *owner) run(ctx context.Context, watched <-chan error) error {
 		if len(o.dueRemarks) > 0 {
 			remarks, nextRemark = o.remarks, o.dueRemarks[0]
 		}
+		var evictions chan<- Eviction
+		var nextEviction Eviction
+		if len(o.dueEvictions) > 0 {
+			evictions, nextEviction = o.evictions, o.dueEvictions[0]
+		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case evictions <- nextEviction:
+			o.dueEvictions = o.dueEvictions[1:]
+		case e := <-o.evicted:
+			o.books.tick(time.Now())
+			o.books.evicted(&e)
+			if e.Err != nil {
+				o.config.Log.Warn("an eviction was refused", "pod", e.Victim.Key, "because", e.Err)
+			}
 		case err := <-watched:
 			if err != nil {
 				return fmt.Errorf("watch the cluster: %w", err)
@@ -272,6 +296,10 @@ func (b *books) hear(m *message) {
 		b.podSeen(m.podKey, *m.pod)
 	case m.podKey != "":
 		b.podGone(m.podKey)
+	case m.budget != nil:
+		b.budgetSeen(*m.budget)
+	case m.budgetGone != nil:
+		b.budgetGone(m.budgetGone.Namespace, m.budgetGone.Key)
 	case m.tell != nil:
 		m.tell(b)
 	}
@@ -294,6 +322,7 @@ func (o *owner) think(kind decision.CycleKind) {
 	binds := o.books.decide(kind)
 	o.decisions += uint64(len(binds))
 	o.dueBinds = append(o.dueBinds, binds...)
+	o.dueEvictions = append(o.dueEvictions, o.books.takeEvictions()...)
 	o.config.Metrics.cycle(kind, time.Since(started))
 }
 

@@ -24,13 +24,16 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	pods := informers.NewFilteredPodInformer(s.config.Client, metav1.NamespaceAll, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.FieldSelector = unfinished.String()
 	})
-	watched := []watched{{nodes, s.nodeHandler(ctx)}, {pods, s.podHandler(ctx)}}
+	watches := []watched{{nodes, s.nodeHandler(ctx)}, {pods, s.podHandler(ctx)}}
+	if s.config.Preemption {
+		watches = append(watches, s.watchBudgets(ctx))
+	}
 	devices, err := s.watchDevices(ctx)
 	if err != nil {
 		return err
 	}
 	var told []cache.InformerSynced
-	for _, w := range append(watched, devices...) {
+	for _, w := range append(watches, devices...) {
 		if err := w.informer.SetTransform(slim); err != nil {
 			return fmt.Errorf("prepare an informer: %w", err)
 		}
@@ -53,7 +56,7 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	return nil
 }
 
-// watched is an informer, and who is told.
+// watched is a kind of object that is watched, and who is told.
 type watched struct {
 	informer cache.SharedIndexInformer
 	handler  cache.ResourceEventHandler

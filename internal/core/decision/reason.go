@@ -269,6 +269,8 @@ var codeNames = map[Code]string{ // const: names of the constraints for programs
 	NodeExcluded: "NodeExcluded", NodeSelector: "NodeSelector", NodeTaint: "NodeTaint", NodeLife: "NodeLife", NodeRoom: "NodeRoom",
 	DeviceRoom: "DeviceRoom", DeviceMemoryRoom: "DeviceMemoryRoom", DeviceProfileRoom: "DeviceProfileRoom", DeviceIdle: "DeviceIdle",
 	DeviceLinkRoom: "DeviceLinkRoom", QueueLimit: "QueueLimit", PolicyWaits: "PolicyWaits", GaveUp: "GaveUp",
+	TopologyLabel: "TopologyLabel", PodAffinity: "PodAffinity", NodePorts: "NodePorts", PodAntiAffinity: "PodAntiAffinity",
+	PodShunned: "PodShunned", TopologySpread: "TopologySpread", GroupUnknown: "GroupUnknown", GroupMembers: "GroupMembers",
 }
 
 var kinds = map[Code]string{ // const: names of the constraints

@@ -51,6 +51,10 @@ type Pod struct {
 	Claims []Claim
 	// Told is what the pod's condition says about why it is not scheduled.
 	Told string
+	// Leaving says that the pod was told to go and is still there.
+	Leaving bool
+	// Nominated is the node that a waiting pod was promised room of.
+	Nominated string
 	// Keeps are the pods that a bound pod keeps away from where it is.
 	Keeps []Keep
 
@@ -62,6 +66,7 @@ type Pod struct {
 // under the resource name gpu.
 func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 	out := Pod{UID: string(p.UID), Node: p.Spec.NodeName, Running: p.Status.Phase == corev1.PodRunning, Told: told(p), namespace: p.Namespace, labels: p.Labels}
+	out.Leaving, out.Nominated = p.DeletionTimestamp != nil, p.Status.NominatedNodeName
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
 		return out
@@ -87,6 +92,9 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 	if p.Spec.Priority != nil {
 		out.Added.Priority = *p.Spec.Priority
 	}
+	out.Added.PreemptNever = p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == corev1.PreemptNever
+	// The kubelet makes a static pod anew, whoever evicts its mirror.
+	_, out.Added.Protected = p.Annotations[corev1.MirrorPodAnnotationKey]
 	if out.Standing == Waiting {
 		out.Added.Request.Selector = selector(&p.Spec)
 		out.Added.Request.Tolerations = tolerations(p.Spec.Tolerations)

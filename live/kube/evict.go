@@ -1,0 +1,359 @@
+package kube
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/world"
+
+	"github.com/headrace-dev/headrace/live/kube/facts"
+)
+
+// A pod that others give way to passes through these stages. What is charged in
+// between keeps everybody else off the room.
+//
+//	waiting ─▶ holding: its node is written on it ─▶ evictions ─▶ those have left ─▶ placing
+//	   ▲          │                                     │
+//	   └──────────┴── an eviction refused, the node gone ┘
+//
+// The node on the pod (status.nominatedNodeName) is what a new instance goes by.
+
+// Ref names one pod and no other of the same name.
+type Ref struct{ Key, UID string }
+
+// Eviction is to be carried out: the node is written on the holders, then the
+// victims are evicted in turn. Without victims only the node is written; empty, it
+// is taken back.
+type Eviction struct {
+	Node             string
+	Holders, Victims []Ref
+}
+
+// EvictOutcome is what became of one eviction.
+type EvictOutcome struct {
+	Victim Ref
+	Err    error // nil: the pod was told to go
+}
+
+// eviction is how a pod stands with evictions.
+type eviction struct {
+	evicting bool   // it is to be evicted by us, and that was not refused
+	leaving  bool   // the world knows that it is on its way out
+	guard    string // the disruption budget that the world counts its eviction against
+}
+
+// evictions is the part of the books that is about pods that give way.
+type evictions struct {
+	holds    map[string]map[string]*pod // pods that hold room, by node and key
+	promises map[string]bool            // pods that came with a node written on them
+	budgets  map[string]map[string]facts.Budget
+	known    map[string]int32 // what the world knows of budgets
+	due      []Eviction       // not handed out yet
+	way      map[string]*Eviction
+}
+
+func newEvictions() evictions {
+	return evictions{
+		holds: make(map[string]map[string]*pod), promises: make(map[string]bool),
+		budgets: make(map[string]map[string]facts.Budget), known: make(map[string]int32), way: make(map[string]*Eviction),
+	}
+}
+
+// makeWay takes in a decision to evict, or to bind where something has to go
+// first.
+func (b *books) makeWay(s *cluster.Snapshot, d *decision.Decision) {
+	key, node := s.Pod(d.Pod).Spec.Name, s.Node(d.Place.Node).Spec.Name
+	p, w := b.pods[key], b.way[node]
+	if w == nil {
+		w = &Eviction{Node: node}
+		b.way[node] = w
+	}
+	if d.Action == cluster.ActionEvict {
+		if err := b.apply(world.Accepted{Decision: *d}); err != nil {
+			b.log.Warn("a decision is not accepted", "because", err)
+			return
+		}
+		p.evicting, p.leaving = true, true
+		w.Victims = append(w.Victims, Ref{Key: key, UID: p.seen.UID})
+		return
+	}
+	b.hold(key, p, node)
+	w.Holders = append(w.Holders, Ref{Key: key, UID: p.seen.UID})
+}
+
+// hold charges a waiting pod to the node that others are to leave.
+func (b *books) hold(key string, p *pod, node string) {
+	b.must(world.Reserved{Name: key, Node: node})
+	p.footing, p.node = holding, node
+	if b.holds[node] == nil {
+		b.holds[node] = make(map[string]*pod)
+	}
+	b.holds[node][key] = p
+}
+
+// unhold forgets that a pod holds room; what the world knows is for the caller.
+func (b *books) unhold(key string, p *pod) {
+	if p.footing != holding {
+		return
+	}
+	delete(b.holds[p.node], key)
+	if len(b.holds[p.node]) == 0 {
+		delete(b.holds, p.node)
+	}
+	b.stirred = true
+}
+
+// nominate hands out what has gathered in a cycle.
+func (b *books) nominate() {
+	for _, node := range slices.Sorted(maps.Keys(b.way)) {
+		w := b.way[node]
+		if len(w.Holders) == 0 { // nobody would have the room
+			for _, victim := range w.Victims {
+				b.stay(victim.Key, b.pods[victim.Key])
+			}
+			continue
+		}
+		b.due = append(b.due, *w)
+	}
+	clear(b.way)
+}
+
+// evicted takes in what became of an eviction. One that was carried out ends when
+// the pod is gone.
+func (b *books) evicted(o *EvictOutcome) {
+	p := b.pods[o.Victim.Key]
+	if o.Err == nil || p == nil || p.seen.UID != o.Victim.UID || !p.evicting {
+		return
+	}
+	b.stay(o.Victim.Key, p)
+	for _, other := range b.holds[p.node] { // order: each has a field of its own
+		other.refusal = o.Err.Error()
+	}
+}
+
+// stay books that a pod is not evicted after all.
+func (b *books) stay(key string, p *pod) {
+	p.evicting = false
+	b.stirred = true
+	if p.seen.Leaving || !p.leaving {
+		return
+	}
+	b.must(world.EvictRefused{Name: key})
+	p.leaving = false
+	b.settle(key, p)
+}
+
+// depart tells the world what it has to know of a bound pod for evictions: that it
+// leaves, and which budget guards it.
+func (b *books) depart(key string, p *pod) {
+	if (p.seen.Leaving || p.evicting) && !p.leaving {
+		b.must(world.Leaving{Name: key})
+		p.leaving = true
+	}
+	if guard := b.guardOf(p); guard != p.guard {
+		b.must(world.Guarded{Name: key, Budget: guard})
+		p.guard = guard
+	}
+}
+
+// emptying says whether a pod is on its way out of the node.
+func (b *books) emptying(node string) bool {
+	for _, p := range b.at[node] { // order: one is enough
+		if p.seen.Leaving || p.evicting {
+			return true
+		}
+	}
+	return false
+}
+
+// release returns the binds of pods whose room has been left. Where nobody leaves
+// any more and there is no room, the hold has come to nothing.
+func (b *books) release() []Bind {
+	var binds []Bind
+	for _, node := range slices.Sorted(maps.Keys(b.holds)) {
+		id, _ := b.world.Node(node)
+		overdrawn := b.world.View().Node(id).Overdrawn
+		if overdrawn && b.emptying(node) {
+			continue
+		}
+		keys := b.byRank(slices.Collect(maps.Keys(b.holds[node])))
+		if overdrawn {
+			// The least important goes first; the others may have room without it.
+			last := keys[len(keys)-1]
+			p := b.pods[last]
+			b.forsake(last, p, cmp.Or(p.refusal, "those who were to leave "+node+" did not leave enough"))
+			continue
+		}
+		for _, key := range keys {
+			p := b.pods[key]
+			// What is charged has room; whether the pod may still go there is asked
+			// without it.
+			b.unhold(key, p)
+			b.must(world.BindRefused{Name: key})
+			p.footing, p.node = waiting, ""
+			if why := b.check(key, node); !why.None() {
+				b.withdraw(key, p)
+				continue
+			}
+			binds = b.bindHeld(binds, key, p, node)
+		}
+	}
+	return binds
+}
+
+// bindHeld charges a pod that fits a node, and adds its bind to others. A pod whose
+// claims cannot be written now waits again.
+func (b *books) bindHeld(binds []Bind, key string, p *pod, node string) []Bind {
+	b.must(world.Reserved{Name: key, Node: node})
+	v := b.world.View()
+	id, _ := b.world.Pod(key)
+	draws, err := b.drawn(v, key, &decision.Decision{Pod: id, Place: v.Pod(id).Placement})
+	if err != nil {
+		b.must(world.BindRefused{Name: key})
+		b.withdraw(key, p)
+		return binds
+	}
+	return append(binds, b.dispatch(key, p, node, draws))
+}
+
+// dispatch returns the bind of a pod that is charged to a node.
+func (b *books) dispatch(key string, p *pod, node string, draws []Draw) Bind {
+	b.serial++
+	p.footing, p.node, p.serial = placing, node, b.serial
+	b.takeOff(key, p, draws)
+	return Bind{Key: key, UID: p.seen.UID, Node: node, Since: p.first, serial: b.serial, Draws: draws}
+}
+
+// check says why a waiting pod does not fit a node.
+func (b *books) check(key, node string) decision.Reason {
+	v := b.world.View()
+	id, _ := b.world.Pod(key)
+	host, _ := b.world.Node(node)
+	return fit.CheckPod(v, id, v.Pod(id).Spec.Shape, host)
+}
+
+// forsake ends a hold that came to nothing.
+func (b *books) forsake(key string, p *pod, because string) {
+	b.log.Warn("room that was to be made was not", "pod", key, "node", p.node, "because", because)
+	b.withdraw(key, p)
+	b.setBack(key, p, because)
+}
+
+// withdraw takes the node that was written on a pod back.
+func (b *books) withdraw(key string, p *pod) {
+	b.due = append(b.due, Eviction{Holders: []Ref{{Key: key, UID: p.seen.UID}}})
+}
+
+// byRank sorts pods by priority, then by name.
+func (b *books) byRank(keys []string) []string {
+	slices.SortFunc(keys, func(x, y string) int {
+		return cmp.Or(-cmp.Compare(b.pods[x].seen.Added.Priority, b.pods[y].seen.Added.Priority), cmp.Compare(x, y))
+	})
+	return keys
+}
+
+// promised remembers a pod that comes with a node written on it: an instance
+// before this one was making room for it there.
+func (b *books) promised(key string, seen *facts.Pod) {
+	if seen.Standing == facts.Waiting && seen.Nominated != "" {
+		b.promises[key] = true
+		b.stirred = true
+	}
+}
+
+// keepPromises goes on where an instance before this one stopped: a pod that was
+// promised room of a node gets it, now or when those on their way out have left.
+func (b *books) keepPromises() []Bind {
+	var binds []Bind
+	keys := slices.DeleteFunc(slices.Collect(maps.Keys(b.promises)), func(key string) bool { return b.pods[key] == nil })
+	clear(b.promises)
+	for _, key := range b.byRank(keys) {
+		p := b.pods[key]
+		node := p.seen.Nominated
+		if p.footing != waiting || b.nodes[node] == nil {
+			continue
+		}
+		switch why := b.check(key, node); {
+		case why.None():
+			binds = b.bindHeld(binds, key, p, node)
+		case why.Code.Future() == decision.AfterRoom && b.emptying(node):
+			b.hold(key, p, node)
+		}
+	}
+	return binds
+}
+
+// several stands for the budgets of a pod that more than one covers: the eviction
+// API does not evict such a pod.
+const several = "more than one"
+
+// guardOf returns the budget that guards a bound pod. The eviction API does not
+// ask for one that has not started.
+func (b *books) guardOf(p *pod) string {
+	guard := ""
+	if !p.seen.Running {
+		return guard
+	}
+	for key, budget := range b.budgets[p.seen.Namespace()] { // order: one is the answer, two are several
+		if !budget.Covers(&p.seen) {
+			continue
+		}
+		if guard != "" {
+			b.tellBudget(several, 0)
+			return several
+		}
+		guard = key
+	}
+	return guard
+}
+
+func (b *books) tellBudget(name string, left int32) {
+	if known, told := b.known[name]; told && known == left {
+		return
+	}
+	b.must(world.BudgetKnown{Name: name, Left: left})
+	b.known[name] = left
+	b.stirred = true
+}
+
+// budgetSeen takes in what the API server tells of a disruption budget.
+func (b *books) budgetSeen(seen facts.Budget) {
+	b.tellBudget(seen.Key, seen.Left)
+	space := b.budgets[seen.Namespace]
+	if space == nil {
+		space = make(map[string]facts.Budget)
+		b.budgets[seen.Namespace] = space
+	}
+	before, known := space[seen.Key]
+	space[seen.Key] = seen
+	if !known || before.Selects() != seen.Selects() {
+		b.guardAnew(seen.Namespace)
+	}
+}
+
+// budgetGone takes in that a disruption budget is deleted.
+func (b *books) budgetGone(namespace, key string) {
+	delete(b.budgets[namespace], key)
+	b.guardAnew(namespace)
+}
+
+// guardAnew looks again at who guards the pods of a namespace.
+func (b *books) guardAnew(namespace string) {
+	for _, key := range slices.Sorted(maps.Keys(b.pods)) {
+		if p := b.pods[key]; p.footing == charged && p.seen.Namespace() == namespace {
+			b.depart(key, p)
+		}
+	}
+	b.stirred = true
+}
+
+// takeEvictions returns what is to be carried out and was not handed out yet.
+func (b *books) takeEvictions() []Eviction {
+	due := b.due
+	b.due = nil
+	return due
+}
