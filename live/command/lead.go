@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -54,43 +55,100 @@ func (e *election) check() error {
 	return nil
 }
 
-// lead schedules while this instance holds the lease. Who loses it ends: another
-// one may be scheduling already.
-func (e *election) lead(ctx context.Context, name string, client kubernetes.Interface, log *slog.Logger, s *kube.Scheduler) error {
+// term is a lock that knows until when it is surely held: not as long as others
+// wait, but as long as its holder would try to renew it, counted from before the
+// last write that succeeded. The clock is one that is never set. It stands still
+// while the machine sleeps, and then the API server's word comes first.
+type term struct {
+	resourcelock.Interface
+	holds time.Duration
+	until atomic.Pointer[time.Time]
+}
+
+func (t *term) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	asked := time.Now()
+	return t.note(asked, &r, t.Interface.Create(ctx, r))
+}
+
+func (t *term) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	asked := time.Now()
+	return t.note(asked, &r, t.Interface.Update(ctx, r))
+}
+
+func (t *term) note(asked time.Time, r *resourcelock.LeaderElectionRecord, err error) error {
+	if err == nil {
+		until := time.Time{}
+		if r.HolderIdentity == t.Identity() {
+			until = asked.Add(t.holds)
+		}
+		t.until.Store(&until)
+	}
+	return err
+}
+
+// end returns until when the lock is surely held.
+func (t *term) end() time.Time {
+	if until := t.until.Load(); until != nil {
+		return *until
+	}
+	return time.Time{}
+}
+
+// term returns the lock of this instance.
+func (e *election) term(name string, client kubernetes.Interface) (*term, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("name this instance: %w", err)
+		return nil, fmt.Errorf("name this instance: %w", err)
 	}
-	identity := fmt.Sprintf("%s-%d", host, os.Getpid())
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	return &term{holds: e.renewWithin, Interface: &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: name},
+		Client:    client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: fmt.Sprintf("%s-%d", host, os.Getpid())},
+	}}, nil
+}
+
+// lead schedules while this instance holds the lease. Who loses it ends at once:
+// another one may be scheduling already. Who is told to stop lets the binds in
+// flight come to their end, and then gives the lease away.
+func (e *election) lead(ctx context.Context, name string, lock *term, log *slog.Logger, s *kube.Scheduler) error {
+	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopWork(nil)
+	elect, release := context.WithCancel(context.WithoutCancel(ctx))
+	defer release()
+	led := make(chan error, 1)
+	var leads atomic.Bool
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: name},
-			Client:    client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-		},
-		LeaseDuration: e.leaseFor, RenewDeadline: e.renewWithin, RetryPeriod: e.retryEach, ReleaseOnCancel: true, Name: name,
+		Lock: lock, LeaseDuration: e.leaseFor, RenewDeadline: e.renewWithin, RetryPeriod: e.retryEach, ReleaseOnCancel: true, Name: name,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(term context.Context) {
-				log.Info("leading", "identity", identity)
-				err := s.Run(term)
-				if err == nil && ctx.Err() == nil {
-					err = errLeaseLost
-				}
-				cancel(err)
+			OnStartedLeading: func(context.Context) {
+				leads.Store(true)
+				log.Info("leading", "identity", lock.Identity())
+				led <- s.Run(work)
+				release()
 			},
-			OnStoppedLeading: func() { log.Info("not leading any more", "identity", identity) },
+			OnStoppedLeading: func() {
+				stopWork(kube.ErrDisplaced)
+				log.Info("not leading any more", "identity", lock.Identity())
+			},
 		},
 	})
 	if err != nil {
 		return fmt.Errorf("set up the election: %w", err)
 	}
-	elector.Run(ctx)
-	<-ctx.Done()
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-		return err
+	stop := context.AfterFunc(ctx, func() {
+		stopWork(nil)
+		if !leads.Load() {
+			release()
+		}
+	})
+	defer stop()
+	elector.Run(elect)
+	if leads.Load() {
+		err = <-led
 	}
-	return nil
+	if err == nil && ctx.Err() == nil {
+		err = errLeaseLost
+	}
+	return err
 }
 
 // errLeaseLost ends an instance that may have been replaced.

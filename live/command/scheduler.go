@@ -138,14 +138,21 @@ func run(ctx context.Context, o *options, config kube.Config) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	config.Client, config.Metrics = client, kube.NewMetrics(registry)
+	var lock *term
+	if o.election.on {
+		if lock, err = o.election.term(config.Title(), client); err != nil {
+			return err
+		}
+		config.Term = lock.end
+	}
 	s := kube.New(config)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	if _, err := o.serving.Start(ctx, s, registry, client, log); err != nil {
+	serve, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop() // only now: it drains what is in flight first
+	if _, err := o.serving.Start(serve, s, registry, client, log); err != nil {
 		return err
 	}
 	if o.election.on {
-		return o.election.lead(ctx, s.Name(), client, log, s)
+		return o.election.lead(ctx, s.Name(), lock, log, s)
 	}
 	return s.Run(ctx)
 }

@@ -24,16 +24,21 @@ const (
 // errBoundElsewhere says that another writer was faster.
 var errBoundElsewhere = errors.New("the pod is bound already, by another writer")
 
-// bindAll carries out binds until the context ends.
-func (s *Scheduler) bindAll(ctx context.Context) {
+// ErrDisplaced says that another instance may be scheduling by now. As the cause
+// of the end of Run's context it makes Run drop what is in flight.
+var ErrDisplaced = errors.New("another instance may be scheduling by now")
+
+// bindAll carries out binds until the context ends. Calls under way go on until
+// calls ends.
+func (s *Scheduler) bindAll(ctx, calls context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case b := <-s.binds:
 			started := time.Now()
-			claims, err := s.bindWithClaims(ctx, &b)
-			if ctx.Err() != nil {
+			claims, err := s.bindWithClaims(calls, &b)
+			if calls.Err() != nil {
 				return
 			}
 			s.config.Metrics.bind(time.Since(started), time.Since(b.Since), err)
@@ -49,23 +54,54 @@ func (s *Scheduler) bindAll(ctx context.Context) {
 	}
 }
 
-// bind writes one bind. When it is not known whether the write arrived, the pod
-// itself is asked.
+// bind carries out one bind, and returns when it is known how it ended. Until
+// then its room stays charged. A write that nobody answered may still arrive: then
+// the pod is asked, and the same bind is written again. That is harmless if the
+// first one did arrive, and of two that arrive late both say the same.
 func (s *Scheduler) bind(ctx context.Context, b *Bind) error {
+	for again := false; ; again = true {
+		err := s.writeBind(ctx, b)
+		if err == nil {
+			return nil
+		}
+		cause := fmt.Errorf("bind %s to %s: %w", b.Key, b.Node, err)
+		if !again && definite(err) {
+			return cause
+		}
+		node, known, err := s.askPod(ctx, b)
+		switch {
+		case err != nil:
+			return err
+		case node == b.Node:
+			return nil
+		case node != "":
+			return fmt.Errorf("bind %s to %s: %w", b.Key, b.Node, errBoundElsewhere)
+		case !known || answered(cause):
+			return cause
+		}
+		if !pause(ctx, lookAgain) {
+			return ctx.Err()
+		}
+	}
+}
+
+// writeBind writes a bind once, while this instance may write.
+func (s *Scheduler) writeBind(ctx context.Context, b *Bind) error {
 	namespace, name, _ := strings.Cut(b.Key, "/")
-	call, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := s.config.Client.CoreV1().Pods(namespace).Bind(call, &corev1.Binding{
+	if s.config.Term != nil {
+		until := s.config.Term()
+		if !time.Now().Before(until) {
+			return ErrDisplaced
+		}
+		ctx, cancel = context.WithDeadline(ctx, until)
+		defer cancel()
+	}
+	return s.config.Client.CoreV1().Pods(namespace).Bind(ctx, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(b.UID)},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: b.Node},
 	}, metav1.CreateOptions{})
-	if err == nil || definite(err) {
-		if err != nil {
-			err = fmt.Errorf("bind %s to %s: %w", b.Key, b.Node, err)
-		}
-		return err
-	}
-	return s.askPod(ctx, b, err)
 }
 
 // definite says whether an answer means that nothing was written.
@@ -75,29 +111,32 @@ func definite(err error) bool {
 		metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonTooManyRequests, metav1.StatusReasonAlreadyExists:
 		return true
 	}
-	return false
+	return errors.Is(err, ErrDisplaced)
 }
 
-// askPod finds out whether a bind was carried out after all. Until the pod
-// answers, its room stays charged.
-func (s *Scheduler) askPod(ctx context.Context, b *Bind, cause error) error {
+// answered says whether an error is the API server's word that it is done with a
+// call, so that nothing of it comes later.
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err)
+}
+
+// askPod returns where a pod is bound, once the API server answers, and whether
+// it is still there to be bound.
+func (s *Scheduler) askPod(ctx context.Context, b *Bind) (node string, known bool, err error) {
 	namespace, name, _ := strings.Cut(b.Key, "/")
 	for {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		p, err := s.config.Client.CoreV1().Pods(namespace).Get(call, name, metav1.GetOptions{})
 		cancel()
 		switch {
-		case apierrors.IsNotFound(err), err == nil && string(p.UID) != b.UID, err == nil && p.Spec.NodeName == "":
-			return fmt.Errorf("bind %s to %s: %w", b.Key, b.Node, cause)
-		case err == nil && p.Spec.NodeName == b.Node:
-			return nil
+		case apierrors.IsNotFound(err), err == nil && string(p.UID) != b.UID:
+			return "", false, nil
 		case err == nil:
-			return fmt.Errorf("bind %s to %s: %w", b.Key, b.Node, errBoundElsewhere)
+			return p.Spec.NodeName, true, nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(lookAgain):
+		if !pause(ctx, lookAgain) {
+			return "", false, ctx.Err()
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (a *audit) judgePods() {
 		if _, told := a.ledger.heard.pods[key]; a.pods[key] == nil && !told {
 			a.found = append(a.found, Difference{Pod: key, Says: "it is in the ledger as " + e.State + " and gone"})
 		}
-		if e.State == stateBinding || e.State == stateBound {
+		if e.State == stateBinding || e.State == stateBound || e.State == stateReserved {
 			a.holds[e.Node] = append(a.holds[e.Node], key)
 		}
 	}
@@ -165,7 +165,7 @@ func (a *audit) judgePod(p *corev1.Pod, e *Entry) string {
 	case at == "" && e.ahead:
 		a.transit["bind of "+facts.Key(p)] = e.State + " at " + e.Node + " since " + p.ResourceVersion
 		return ""
-	case at == "" && e.Node != "":
+	case at == "" && e.Node != "" && e.State != stateReserved:
 		return "it is bound nowhere, in the ledger to " + e.Node
 	case at == "" && !ours:
 		return "it does not wait for this scheduler, in the ledger it is " + e.State

@@ -55,8 +55,10 @@ const (
 	stateHeld    = "held"    // it asks for what is not placed yet, or something keeps it away
 	stateBinding = "binding" // charged, the bind is in flight
 	stateBound   = "bound"   // charged
-	stateNowhere = "nowhere" // bound to a node that is not there
-	stateLost    = "lost"    // none of these: a fault
+	// charged to the node that others are to leave for it
+	stateReserved = "reserved"
+	stateNowhere  = "nowhere" // bound to a node that is not there
+	stateLost     = "lost"    // none of these: a fault
 )
 
 // versions are the resource versions of objects, by key.
@@ -136,6 +138,8 @@ func (b *books) state(key string, p *pod) string {
 		return stateBinding
 	case p.footing == charged:
 		return stateBound
+	case p.footing == holding:
+		return stateReserved
 	case p.footing == waiting:
 		return stateWaiting
 	case b.paused[key] != nil:

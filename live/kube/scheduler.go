@@ -29,6 +29,9 @@ const (
 	bindWorkers = 32
 	// remarkWorkers write reasons, which are not urgent.
 	remarkWorkers = 4
+	// drainMost bounds how long binds in flight may take to end when it is told to
+	// stop: most take milliseconds.
+	drainMost = 5 * time.Second
 	// inboxLength lets informers run ahead a little of the one who reads.
 	inboxLength = 1024
 )
@@ -61,6 +64,9 @@ type Config struct {
 	// Namespace is where the scheduler says of itself where it can be reached, and
 	// what events about itself belong to. Empty: DefaultNamespace.
 	Namespace string
+	// Term returns the instant until which this instance may write binds. It is
+	// asked before each. Nil: it may for ever.
+	Term func() time.Time
 }
 
 // The defaults of a Config.
@@ -70,6 +76,18 @@ const (
 	// DefaultNamespace is that of the lease, too.
 	DefaultNamespace = "kube-system"
 )
+
+// Title is the name that a scheduler with this configuration goes by: that of its
+// first profile.
+func (c *Config) Title() string {
+	switch {
+	case len(c.Profiles) > 0:
+		return c.Profiles[0].Name
+	case c.Name == "":
+		return DefaultName
+	}
+	return c.Name
+}
 
 // Scheduler watches a cluster and binds its pods.
 type Scheduler struct {
@@ -147,14 +165,15 @@ func (s *Scheduler) Alive(within time.Duration) bool {
 	return time.Since(time.Unix(0, s.beaten.Load())) < within
 }
 
-// Run schedules until the context ends. A Scheduler runs once.
+// Run schedules until the context ends, and lets the binds in flight come to their
+// end. Where the cause is ErrDisplaced it drops them. A Scheduler runs once.
 func (s *Scheduler) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	calls, abort := context.WithCancel(context.WithoutCancel(ctx))
+	defer abort()
 	var workers sync.WaitGroup
-	defer workers.Wait()
-	defer cancel()
 	for range bindWorkers {
-		workers.Go(func() { s.bindAll(ctx) }) // ends with ctx
+		workers.Go(func() { s.bindAll(ctx, calls) }) // ends with ctx
 	}
 	for range remarkWorkers {
 		workers.Go(func() { s.remarkAll(ctx) }) // ends with ctx
@@ -172,11 +191,22 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if s.config.Record != "" {
 		var err error
 		if o.books.record, err = record(s.config.Record, s.config.RecordLimit, s.config.Policy); err != nil {
+			cancel()
+			abort()
+			workers.Wait()
 			return err
 		}
 	}
 	o.books.divide(s.config.Profiles)
 	err := o.run(ctx, watched)
+	displaced := errors.Is(context.Cause(ctx), ErrDisplaced)
+	cancel()
+	if displaced {
+		abort()
+	}
+	limit := time.AfterFunc(drainMost, abort)
+	defer limit.Stop()
+	workers.Wait()
 	return errors.Join(err, o.books.record.end())
 }
 
