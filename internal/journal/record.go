@@ -45,6 +45,7 @@ func kinds() map[string]world.Event {
 		"node_removed": world.NodeRemoved{}, "pod_added": world.PodAdded{}, "pod_found": world.PodFound{}, "pod_removed": world.PodRemoved{},
 		"budget_known": world.BudgetKnown{}, "evict_refused": world.EvictRefused{}, "guarded": world.Guarded{},
 		"leaving": world.Leaving{}, "reserved": world.Reserved{},
+		"namespace_gone": world.NamespaceGone{}, "namespace_known": world.NamespaceKnown{}, "pod_labelled": world.PodLabelled{},
 		"queue_added": world.QueueAdded{}, "started": world.Started{},
 	}
 }

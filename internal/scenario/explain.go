@@ -52,7 +52,7 @@ func (in *interp) binding(v *cluster.View, id cluster.PodID, shape cluster.Shape
 	if why := fit.Queue(v, id, shape); !why.None() {
 		return why
 	}
-	return fit.Explain(v, shape)
+	return fit.ExplainPod(v, id, shape)
 }
 
 // nextReason is why the next cycle would let a pod wait, if it would.
@@ -110,7 +110,7 @@ func (in *interp) why(c *call) ([]string, error) {
 	}
 	v := in.view()
 	return eachChoice(v.Pod(pod), c.args[0]+" on "+c.args[1], func(shape cluster.ShapeID) string {
-		return fit.Check(v, shape, node).Describe(v)
+		return fit.CheckPod(v, pod, shape, node).Describe(v)
 	}), nil
 }
 

@@ -31,7 +31,7 @@ func (c *call) reader(of string) *reader { return &reader{of: of, w: &c.words} }
 
 // statements is the whole language, family by family.
 func statements() []statement {
-	return slices.Concat(policyStatements(), nodeStatements(), podStatements(), groupStatements(), queueStatements(), budgetStatements(), cycleStatements(), showStatements(), explainStatements())
+	return slices.Concat(policyStatements(), nodeStatements(), podStatements(), groupStatements(), tieStatements(), queueStatements(), budgetStatements(), cycleStatements(), showStatements(), explainStatements())
 }
 
 // Limits on what one file builds, so that a slip of the finger ends in a

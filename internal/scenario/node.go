@@ -75,8 +75,9 @@ func (in *interp) addNode(c *call) ([]string, error) {
 		return nil, err
 	}
 	e.Domain = domain
+	labels := e.Labels
 	for _, n := range names {
-		e.Name = n
+		e.Name, e.Labels = n, hosted(labels, n)
 		if err := in.apply(e); err != nil {
 			return nil, err
 		}

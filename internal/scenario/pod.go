@@ -25,7 +25,7 @@ func podStatements() []statement {
 	return []statement{
 		{"pod", form{
 			usage: "NAME [gpus=N] …", least: 1, most: 1, flags: append(linkFlags(), "protected", "never-preempts"),
-			fields: append(requestFields(), "count", "priority", "queue", "group", "sla", "kind", "expected", "budget"),
+			fields: append(append(requestFields(), tieFields()...), "count", "priority", "queue", "group", "sla", "kind", "expected", "budget"),
 		}, true, (*interp).addPod},
 		{"start", form{usage: "NAME…", least: 1, most: maxCount}, false, func(in *interp, c *call) ([]string, error) {
 			return in.eachPod(c, func(name string) error { return in.apply(world.Started{Name: name}) })
@@ -53,6 +53,7 @@ func (in *interp) addPod(c *call) ([]string, error) {
 		Priority: int32(r.number("priority", 0, math.MinInt32, math.MaxInt32)), Protected: r.has("protected"), PreemptNever: r.has("never-preempts"),
 	}
 	budget := r.name("budget")
+	r.ties(&e)
 	names := numbered(name, r.number("count", 1, 1, maxCount))
 	requests, err := in.requests(r, c.block)
 	if err != nil {

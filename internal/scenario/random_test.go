@@ -48,7 +48,8 @@ func randomText(policy string, seed int64) string {
 			fmt.Fprintf(&b, "node %s cpu=8 pods=5 gpus=%s%s%s\n", node(), pick("2xA100", "4xA100", "2xT4,2xA100", "4xT4"), pick("", " islands=2", " islands=2 numa=2"),
 				pick("", "", " authority=plugin", " sharing=none", " partitions=7:1g=1,3g=3", " taint=k=v:NoSchedule", " labels=pool=x", " gpu-memory=unknown"))
 		case 2, 3, 4, 5:
-			fmt.Fprintf(&b, "pod %s cpu=%d%s%s%s%s\n", pod(), s.Below(4), devices(), pick("", " tolerate=k", " select=pool=x", " select=!pool"), pick("", "", " queue=q", " queue=r")+pick("", "", " group=two", " group=more"), pick("", " priority=3", " sla=1h"))
+			fmt.Fprintf(&b, "pod %s cpu=%d%s%s%s%s\n", pod(), s.Below(4), devices(), pick("", " tolerate=k", " select=pool=x", " select=!pool"), pick("", "", " queue=q", " queue=r")+pick("", "", " group=two", " group=more"), pick("", " priority=3", " sla=1h")+
+				pick("", "", " labels=app=x", " labels=app=y namespace=t")+pick("", "", " port=80", " apart=host:app=x", " apart=pool:@*", " near=pool:app=x", " spread=host:1:app=x labels=app=x"))
 			if s.Below(4) == 0 {
 				fmt.Fprintf(&b, "  %s%s\n", pick("or", "and"), devices())
 			}

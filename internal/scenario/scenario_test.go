@@ -68,7 +68,9 @@ func TestReasonsAreCovered(t *testing.T) {
 		"NodeRoom": "CPU, the most free on one node is", "DeviceRoom": "milli-GPU on one device, the most free is",
 		"DeviceMemoryRoom": "of device memory, the most free is", "DeviceProfileRoom": "no device has room left for the partition",
 		"DeviceIdle": "idle devices on one node, the most idle is", "DeviceLinkRoom": "idle linked devices, the most idle is",
-		"QueueLimit": "milli-GPU, its limit is",
+		"QueueLimit": "milli-GPU, its limit is", "TopologyLabel": "the nodes lack the label", "PodAffinity": "must be in one",
+		"NodePorts": "host port", "PodAntiAffinity": "must not be in one", "PodShunned": "pods that keep such as it out",
+		"TopologySpread": "would differ by",
 	} {
 		if !strings.Contains(all.String(), phrase) {
 			t.Errorf("no scenario shows %s: %q", name, phrase)

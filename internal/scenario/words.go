@@ -39,7 +39,7 @@ func split(text string) words {
 }
 
 // repeated are the fields that may be there more than once.
-var repeated = []string{"select", "tolerate", "labels", "taint"}
+var repeated = []string{"select", "tolerate", "labels", "taint", "port", "near", "apart", "spread"}
 
 // conform holds the words against what a form allows. Flags are words without
 // "=" beyond the arguments.

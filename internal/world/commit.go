@@ -7,6 +7,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
@@ -54,6 +55,9 @@ func (w *World) acceptBind(d *decision.Decision, p *cluster.Pod) error {
 	}
 	if err := w.ledger.Admit(d.Pod, &d.Place); err != nil {
 		return fmt.Errorf("accept: %w", err)
+	}
+	if held && !fit.MayJoin(&w.ledger.View, d.Pod, &d.Place) {
+		return fmt.Errorf("accept bind %s: a relation to other pods does not allow it any more", p.Spec.Name)
 	}
 	if n := w.ledger.Node(d.Place.Node); d.Host != (cluster.Ref{ID: int32(d.Place.Node), Generation: n.Generation}) {
 		return fmt.Errorf("accept bind %s on %s: the node it was decided for is gone", p.Spec.Name, n.Spec.Name)

@@ -144,19 +144,6 @@ func (e PodLabelled) apply(w *World) error {
 	return nil
 }
 
-// PodLeaving says that a pod was told to go by its owner. It keeps its place until
-// it is removed.
-type PodLeaving struct{ Name string }
-
-func (e PodLeaving) apply(w *World) error {
-	id, err := w.podNamed(e.Name)
-	if err != nil {
-		return err
-	}
-	w.ledger.SetLeaving(id)
-	return nil
-}
-
 // NamespaceKnown makes the labels of a namespace known, or replaces them. Before,
 // relations that select namespaces by labels are judged on the safe side.
 type NamespaceKnown struct {

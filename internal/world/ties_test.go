@@ -19,12 +19,11 @@ import (
 type hood struct {
 	*town
 	told       map[string]*world.PodAdded
-	leaving    map[string]bool
 	namespaces map[string]map[string]string
 }
 
 func newHood(t fatal, from source) *hood {
-	h := &hood{town: newTown(t, from), told: make(map[string]*world.PodAdded), leaving: make(map[string]bool), namespaces: make(map[string]map[string]string)}
+	h := &hood{town: newTown(t, from), told: make(map[string]*world.PodAdded), namespaces: make(map[string]map[string]string)}
 	for range 2 + from.below(5) {
 		h.addPlace()
 	}
@@ -146,8 +145,7 @@ func (h *hood) live() {
 			h.told[name] = &told
 		}
 	case 5:
-		name := h.pod()
-		h.leaving[name] = h.may(world.PodLeaving{Name: name})
+		h.may(world.Leaving{Name: h.pod()})
 	case 6:
 		name := h.pick("n1", "n2")
 		if h.from.below(3) == 0 {
@@ -213,8 +211,7 @@ func (h *hood) placed(v *cluster.View) []placed {
 	var out []placed
 	for i := range v.Pods.Len() {
 		if p := v.Pod(cluster.PodID(i)); p.Phase.Charged() {
-			name := p.Spec.Name
-			out = append(out, placed{PodAdded: h.spec(name), node: p.Placement.Node, leaving: p.Phase == cluster.PhaseTerminating || h.leaving[name]})
+			out = append(out, placed{PodAdded: h.spec(p.Spec.Name), node: p.Placement.Node, leaving: p.Phase == cluster.PhaseTerminating})
 		}
 	}
 	return out
@@ -363,7 +360,7 @@ func TestRelationsAreThoseOfACountFromScratch(t *testing.T) {
 		from := drawn{t: t}
 		h := newHood(t, from)
 		kept := new(engine.Memo)
-		all := policies()
+		all := append(policies(), (&engine.Policy{Name: "packed", Score: packed}).Preempting())
 		policy := all[from.below(len(all))]
 		for number := range uint64(2 + from.below(5)) {
 			for range from.below(8) {
@@ -396,8 +393,8 @@ func (h *hood) tryOut(s *cluster.Snapshot) {
 	}
 	for range h.from.below(6) {
 		pod := cluster.PodID(h.from.below(s.Pods.Len()))
-		if s.Pod(pod).Spec.Group != cluster.None {
-			continue // one member alone breaks its group
+		if s.Pod(pod).Phase == cluster.PhaseGone || s.Pod(pod).Spec.Group != cluster.None {
+			continue // a part of a group is no sound state
 		}
 		if h.from.below(2) == 0 {
 			_ = txn.Evict(pod) // of one that holds nothing, it is refused
@@ -448,10 +445,11 @@ func (h *hood) agree(v *cluster.View, bonds []*fit.Bonds, pods []cluster.PodID) 
 func (h *hood) follow(now *thought) {
 	h.t.Helper()
 	txn := cluster.Begin(now.snapshot)
-	v := txn.View()
+	v, evicted := txn.View(), false
 	for i := range now.plan.Decisions {
 		d := &now.plan.Decisions[i]
 		if d.Action == cluster.ActionEvict {
+			evicted = true
 			if err := txn.Evict(d.Pod); err != nil {
 				h.t.Fatalf("%v", err)
 			}
@@ -464,14 +462,14 @@ func (h *hood) follow(now *thought) {
 			h.t.Fatalf("%v", err)
 		}
 	}
-	if slices.ContainsFunc(now.plan.Decisions, func(d decision.Decision) bool { return d.Action == cluster.ActionEvict }) {
-		return // what they leave over is for the next cycle
-	}
 	for _, w := range now.plan.Waiting {
+		if evicted || v.Pod(w.Pod).Spec.Group != cluster.None {
+			continue // what evictions free is seen by the next cycle; a group waits for all of it
+		}
 		shape := v.Pod(w.Pod).Spec.Shape
 		for i := range v.Nodes.Len() {
 			node := cluster.NodeID(i)
-			if w.Why.Members == 0 && w.Why.Code < decision.QueueLimit && v.Node(node).Life != cluster.LifeOff && fit.Check(v, shape, node).None() && h.allowed(v, w.Pod, node) {
+			if w.Why.Code < decision.QueueLimit && v.Node(node).Life != cluster.LifeOff && fit.Check(v, shape, node).None() && h.allowed(v, w.Pod, node) {
 				h.t.Fatalf("policy %s: %s waits (%s), yet %s takes it", now.policy.Name, v.Pod(w.Pod).Spec.Name, w.Why.Describe(v), v.Node(node).Spec.Name)
 			}
 		}

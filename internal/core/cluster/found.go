@@ -45,9 +45,10 @@ func (l *Ledger) ChangeNode(id NodeID, spec NodeSpec, devices []*DeviceSpec, lif
 		n.Generation++
 		l.restate(id, &before)
 	} else {
+		l.node(id).Company = nil
 		l.RemoveNode(id)
 		to = l.AddNode(spec, devices, life, reuse)
-		l.node(id).Company, l.node(to).Company = nil, old.Company
+		l.node(to).Company = old.Company
 	}
 	for _, pod := range old.Pods {
 		l.reseat(pod, to, &old, presume)

@@ -88,6 +88,15 @@ func (k *Kin) In(c CrowdID) bool {
 	return found
 }
 
+// Minds says whether a pod of this kin may have to wait until one of the other kin
+// is gone, wherever that is.
+func (k *Kin) Minds(other *Kin) bool {
+	shuns := func(a, b *Kin) bool {
+		return slices.ContainsFunc(a.Apart, func(x Apart) bool { return b.In(x.Crowd) })
+	}
+	return shuns(k, other) || shuns(other, k) || slices.ContainsFunc(k.Spread, func(s Spread) bool { return other.In(s.Crowd) })
+}
+
 // Company counts the charged pods of a node by what relations ask for. It is
 // sorted, never changed in place, and nil where there is nothing to count.
 type Company struct {
@@ -236,16 +245,9 @@ func (l *Ledger) SetKin(id PodID, kin KinID) {
 	}
 }
 
-// SetLeaving says that a pod was told to go by its owner; it is still there.
-func (l *Ledger) SetLeaving(id PodID) {
-	was := l.Pod(id).staying()
-	l.pod(id).Leaving = true
-	l.restay(id, was)
-}
-
 // staying is 1 for a pod that nobody told to go.
 func (p *Pod) staying() int32 {
-	if p.Phase == PhaseTerminating || p.Leaving {
+	if p.Phase == PhaseTerminating {
 		return 0
 	}
 	return 1

@@ -210,7 +210,6 @@ type Pod struct {
 	Attempt    int32
 	Placement  Placement
 	Kin        KinID    // how it stands to other pods; 0 without
-	Leaving    bool     // told to go by its owner, and still there
 	LastNode   NodeID   // where it ran before; None without
 	Intent     IntentID // the intent under way for it; None without
 	Budget     BudgetID // what its eviction counts against; None without

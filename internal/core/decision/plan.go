@@ -147,12 +147,12 @@ func (p *Plan) Tie(tie func(*Decision) uint64) {
 }
 
 // NewPlan turns the net difference of a transaction into decisions. Binds come
-// after all evictions from the same node, those of pods with relations to others
-// after all evictions.
+// after all evictions from the same node, and after those elsewhere
+// that a relation to the evicted pod may depend on.
 func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanation) Plan {
 	plan := Plan{Cycle: cycle}
 	changes := t.Changes()
-	var evictions []uint64
+	var evictions []eviction
 	leaving := make(map[cluster.NodeID][]uint64)
 	for _, c := range changes {
 		if !c.From.Placed() {
@@ -160,7 +160,7 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 		}
 		d := newDecision(cycle, t, c.Pod, cluster.ActionEvict, c.From, explain)
 		leaving[c.From.Node] = append(leaving[c.From.Node], d.ID)
-		evictions = append(evictions, d.ID)
+		evictions = append(evictions, eviction{d.ID, c.Pod, c.From.Node})
 		plan.Decisions = append(plan.Decisions, d)
 	}
 	for _, c := range changes {
@@ -169,12 +169,30 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 		}
 		d := newDecision(cycle, t, c.Pod, cluster.ActionBind, c.To, explain)
 		d.After = leaving[c.To.Node]
-		if t.View().Ties(c.Pod) != 0 {
-			d.After = evictions // one elsewhere may be what lets it in
+		if kin := t.View().Ties(c.Pod); kin != 0 {
+			d.After = minded(t.View(), kin, evictions, c.To.Node)
 		}
 		plan.Decisions = append(plan.Decisions, d)
 	}
 	return plan
+}
+
+// eviction is one of a plan.
+type eviction struct {
+	id   uint64
+	pod  cluster.PodID
+	node cluster.NodeID
+}
+
+// minded returns the evictions that a bind on a node comes after.
+func minded(v *cluster.View, kin cluster.KinID, evictions []eviction, node cluster.NodeID) []uint64 {
+	var out []uint64
+	for _, e := range evictions {
+		if other := v.Pod(e.pod).Kin; e.node == node || other != 0 && v.Kin(kin).Minds(v.Kin(other)) {
+			out = append(out, e.id)
+		}
+	}
+	return out
 }
 
 func newDecision(cycle Cycle, t *cluster.Txn, id cluster.PodID, action cluster.Action, place cluster.Placement, explain func(cluster.PodID) Explanation) Decision {

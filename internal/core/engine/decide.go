@@ -328,7 +328,7 @@ func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy) decision.Plan {
 			continue
 		}
 		if step.Place.Placed() {
-			if mayBeThere(t.View(), step.Pod, &step.Place) {
+			if fit.MayJoin(t.View(), step.Pod, &step.Place) {
 				_ = t.Place(step.Pod, step.Place) // a step that would overdraw is refused
 			}
 		} else {

@@ -153,11 +153,7 @@ func (r *round) likeness(g *cluster.Group, s *squad) uint64 {
 	v, sum := r.txn.View(), uint64(0)
 	for _, pod := range s.members {
 		spec := v.Pod(pod).Spec
-		h := chance.Hash(uint64(spec.Shape), uint64(spec.Queue))
-		if kin := v.Ties(pod); kin != 0 {
-			// Relations may open while others are placed, so it speaks for itself.
-			h = chance.Hash(h, v.Pod(pod).Key)
-		}
+		h := chance.Hash(uint64(spec.Shape), uint64(spec.Queue), uint64(v.Ties(pod)))
 		for _, shape := range spec.Alternatives {
 			h = chance.Fold(h, uint64(shape))
 		}

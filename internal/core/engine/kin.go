@@ -170,7 +170,9 @@ func (r *round) placeTied() {
 			return
 		}
 		for _, pod := range again {
-			r.place(pod)
+			if !r.seated(pod) {
+				r.place(pod)
+			}
 		}
 	}
 }
@@ -207,9 +209,18 @@ func (r *round) isOpen(pod cluster.PodID, kin cluster.KinID) bool {
 	}
 }
 
-// mayBeThere says whether relations to other pods allow a place.
-func mayBeThere(v *cluster.View, pod cluster.PodID, place *cluster.Placement) bool {
-	kin := v.Ties(pod)
-	return kin == 0 || place.Node < 0 || int(place.Node) >= v.Nodes.Len() || place.Shape < 0 || int(place.Shape) >= v.Shapes.Len() ||
-		fit.NewBonds(v, kin, place.Shape).Check(v, place.Node).None()
+// check says why a pod of a tie cannot be on a node now: the node, or who is where.
+func (r *round) check(of tie, node cluster.NodeID) decision.Reason {
+	v := r.txn.View()
+	own := fit.Check(v, of.shape, node)
+	if of.kin == 0 {
+		return own
+	}
+	// Evictions that are only tried out are not on the memo's list of changes.
+	b := r.memo.tied(v, of)
+	b.Follow(v, node)
+	if tie := b.Check(v, node); own.None() || !tie.None() && tie.Code < own.Code {
+		return tie
+	}
+	return own
 }

@@ -26,7 +26,7 @@ func (p *Policy) Preempting() *Policy {
 // strictly lower priority hold it. Nothing is evicted for a pod that then does not
 // fit.
 func (r *round) preempt() {
-	s := sweep{round: r, spent: make(map[cluster.BudgetID]int32), hopeless: make(map[cluster.ShapeID]*cost), left: r.cycle.Budget}
+	s := sweep{round: r, spent: make(map[cluster.BudgetID]int32), hopeless: make(map[tie]*cost), left: r.cycle.Budget}
 	if s.left <= 0 {
 		s.left = defaultBudget
 	}
@@ -76,9 +76,9 @@ type sweep struct {
 	left  int64                      // evictions that may still be tried
 	spent map[cluster.BudgetID]int32 // evictions decided, by disruption budget
 	freed bool                       // something was evicted, which may make room for more pods
-	// hopeless holds, by shape, the priority at which nothing could be done. With
+	// hopeless holds, by kin and shape, the priority at which nothing could be done. With
 	// a lower one, less can.
-	hopeless map[cluster.ShapeID]*cost
+	hopeless map[tie]*cost
 }
 
 // cost is what an eviction costs, compared field by field: the smaller the
@@ -101,8 +101,8 @@ func (c *cost) cheaper(d *cost) bool {
 // would have to go.
 func (s *sweep) serve(pod cluster.PodID) (fits bool, guarded int32) {
 	spec := s.txn.View().Pod(pod).Spec
-	kin := s.txn.View().Ties(pod)
-	if known := s.hopeless[spec.Shape]; kin == 0 && known != nil && spec.Priority <= known.top {
+	of := tie{kin: s.txn.View().Ties(pod), shape: spec.Shape}
+	if known := s.hopeless[of]; known != nil && spec.Priority <= known.top {
 		return false, known.guarded
 	}
 	if !fit.Queue(s.txn.View(), pod, spec.Shape).None() {
@@ -115,7 +115,7 @@ func (s *sweep) serve(pod cluster.PodID) (fits bool, guarded int32) {
 			return true, 0
 		}
 	}
-	candidates, guarded := s.candidates(pod)
+	candidates, guarded := s.candidates(spec, of)
 	var best *cost
 	var victims []cluster.PodID
 	host := cluster.NodeID(cluster.None)
@@ -124,7 +124,7 @@ func (s *sweep) serve(pod cluster.PodID) (fits bool, guarded int32) {
 		if feasible == mostCandidates || s.left <= 0 {
 			break
 		}
-		set, price := s.try(pod, c.node)
+		set, price := s.try(spec, of, c.node)
 		if price == nil {
 			continue
 		}
@@ -137,9 +137,7 @@ func (s *sweep) serve(pod cluster.PodID) (fits bool, guarded int32) {
 		return true, 0
 	}
 	s.full[spec.Shape] = full
-	if kin == 0 {
-		s.hopeless[spec.Shape] = &cost{top: spec.Priority, guarded: guarded}
-	}
+	s.hopeless[of] = &cost{top: spec.Priority, guarded: guarded}
 	return false, guarded
 }
 
@@ -172,24 +170,12 @@ type candidate struct {
 
 // candidates lists the nodes whose lesser pods hold enough, the most promising
 // first. It looks at amounts alone; trying shows the rest.
-func (s *sweep) candidates(pod cluster.PodID) (out []candidate, guarded int32) {
+func (s *sweep) candidates(spec *cluster.PodSpec, of tie) (out []candidate, guarded int32) {
 	v := s.txn.View()
-	spec := v.Pod(pod).Spec
-	var bonds *fit.Bonds
-	if kin := v.Ties(pod); kin != 0 {
-		bonds = s.memo.tied(v, tie{kin: kin, shape: spec.Shape})
-	}
 	for i := range v.Nodes.Len() {
 		id := cluster.NodeID(i)
 		n := v.Node(id)
-		if !n.TakesWork() || n.Overdrawn || len(n.Pods) == 0 {
-			continue
-		}
-		binds := fit.Check(v, spec.Shape, id)
-		if binds.None() && bonds != nil {
-			binds = bonds.Check(v, id)
-		}
-		if !evictionHelps(binds.Code) {
+		if !n.TakesWork() || n.Overdrawn || len(n.Pods) == 0 || !evictionHelps(s.check(of, id).Code) {
 			continue
 		}
 		lesser := s.lesser(id, spec.Priority, true)
@@ -258,11 +244,10 @@ func (s *sweep) estimate(n *cluster.Node, shape cluster.ShapeID, lesser []cluste
 // try finds the cheapest set on one node: all lesser pods go, and those without
 // whom there is room all the same come back, the most important first. Everything
 // is as before afterwards.
-func (s *sweep) try(pod cluster.PodID, node cluster.NodeID) (victims []cluster.PodID, price *cost) {
+func (s *sweep) try(spec *cluster.PodSpec, of tie, node cluster.NodeID) (victims []cluster.PodID, price *cost) {
 	touched, _ := s.txn.TouchedNodes()
 	before := trial{mark: s.txn.Mark(), touched: len(touched)}
 	defer s.undo(before)
-	spec := s.txn.Base().Pod(pod).Spec
 	lesser := s.lesser(node, spec.Priority, true)
 	for _, id := range lesser {
 		if s.txn.Evict(id) != nil {
@@ -270,8 +255,7 @@ func (s *sweep) try(pod cluster.PodID, node cluster.NodeID) (victims []cluster.P
 		}
 	}
 	s.left -= int64(len(lesser))
-	v := s.txn.View()
-	if !fit.CheckPod(v, pod, spec.Shape, node).None() {
+	if !s.check(of, node).None() {
 		return nil, nil
 	}
 	base := s.txn.Base()
@@ -279,7 +263,7 @@ func (s *sweep) try(pod cluster.PodID, node cluster.NodeID) (victims []cluster.P
 		if s.txn.Place(id, base.Pod(id).Placement) != nil {
 			return nil, nil
 		}
-		if fit.CheckPod(v, pod, spec.Shape, node).None() {
+		if s.check(of, node).None() {
 			continue
 		}
 		if s.txn.Evict(id) != nil {

@@ -290,3 +290,11 @@ func CheckPod(v *cluster.View, pod cluster.PodID, shape cluster.ShapeID, node cl
 	}
 	return own
 }
+
+// MayJoin says whether relations to other pods allow a pod a place. A place that
+// does not exist is not theirs to refuse.
+func MayJoin(v *cluster.View, pod cluster.PodID, place *cluster.Placement) bool {
+	kin := v.Ties(pod)
+	return kin == 0 || place.Node < 0 || int(place.Node) >= v.Nodes.Len() || place.Shape < 0 || int(place.Shape) >= v.Shapes.Len() ||
+		NewBonds(v, kin, place.Shape).Check(v, place.Node).None()
+}

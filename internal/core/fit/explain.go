@@ -2,6 +2,7 @@ package fit
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
@@ -158,7 +159,7 @@ func (t *Tally) merged(i int) decision.Reason {
 	if t.rows[i].Nodes == 0 || t.rows[i].None() {
 		return decision.Reason{}
 	}
-	out := decision.Reason{Code: t.rows[i].Code, Dim: t.rows[i].Dim, About: t.rows[i].About}
+	out := decision.Reason{Code: t.rows[i].Code, Dim: t.rows[i].Dim, About: t.rows[i].About, Have: math.MinInt64}
 	for k := range t.rows {
 		r := &t.rows[k]
 		if r.Nodes == 0 || r.Code != out.Code || r.Dim != out.Dim || r.About != out.About {
