@@ -197,6 +197,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	o.books.tick(time.Now())
 	o.books.divide(s.config.Profiles)
 	err := o.run(ctx, watched)
 	displaced := errors.Is(context.Cause(ctx), ErrDisplaced)

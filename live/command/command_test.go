@@ -1,0 +1,115 @@
+package command
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+)
+
+// Faults in the command line exit with 2 and name the flag, the value and what is
+// allowed.
+func TestUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"x":                            `no arguments are taken, got "x"`,
+		"--nonsense":                   `unknown flag: --nonsense`,
+		"--policy none":                `no policy "none": there are headrace, fgd,`,
+		"--profile a":                  `--profile: profile "a": must be NAME=POLICY`,
+		"--profile a=none":             `--profile: profile "a=none": no policy "none": there are headrace,`,
+		"--profile a=fgd --policy fgd": `--profile replaces --scheduler-name and --policy: give either`,
+		"--events some":                `--events: no event mode "some": there are changes, all, none`,
+		"--log-format xml":             `--log-format "xml": must be text or json`,
+		"--serve 10270":                `--serve "10270": must be HOST:PORT`,
+		"--serve :10270":               `--serve ":10270": beyond the loopback interface only with --serve-tls-cert and --serve-tls-key`,
+		"--serve 0.0.0.0:1":            `--serve "0.0.0.0:1": beyond the loopback interface only with --serve-tls-cert and --serve-tls-key`,
+		"--serve-tls-cert c":           `--serve-tls-cert and --serve-tls-key come together`,
+		"--serve :1 --serve-tls-cert c --serve-tls-key k --profiling": `--profiling: only where --serve is on the loopback interface, not at ":1"`,
+		"--leader-elect-retry-period 0s":                              `--leader-elect-retry-period 0s: must be above 0`,
+	} {
+		c := Scheduler()
+		c.SetArgs(strings.Fields(args))
+		c.SetOut(io.Discard)
+		err := c.ExecuteContext(t.Context())
+		if err == nil || !strings.HasPrefix(err.Error(), want) || ExitCode(err) != 2 {
+			t.Errorf("%s: %v (exit code %d), want %s", args, err, ExitCode(err), want)
+		}
+	}
+	c := Scheduler()
+	var out bytes.Buffer
+	c.SetOut(&out)
+	c.SetArgs([]string{"--help"})
+	if err := c.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "--profile ") {
+		t.Errorf("--help: %v: %s", err, out.String())
+	}
+	c = Scheduler()
+	c.SetArgs([]string{"--kubeconfig", "/nowhere/at/all"})
+	if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `read the kubeconfig "/nowhere/at/all"`) || ExitCode(err) != 1 {
+		t.Errorf("no kubeconfig: %v (exit code %d)", err, ExitCode(err))
+	}
+}
+
+// From beyond the loopback interface, health is for all, the rest for tokens that
+// the API server knows and whose owners may get the path.
+func TestGuard(t *testing.T) {
+	client := fake.NewClientset()
+	client.PrependReactor("create", "tokenreviews", func(action kubetesting.Action) (bool, runtime.Object, error) {
+		r := action.(kubetesting.CreateAction).GetObject().(*authenticationv1.TokenReview)
+		r.Status.Authenticated = r.Spec.Token != "forged"
+		r.Status.User.Username = r.Spec.Token
+		return true, r, nil
+	})
+	client.PrependReactor("create", "subjectaccessreviews", func(action kubetesting.Action) (bool, runtime.Object, error) {
+		r := action.(kubetesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
+		r.Status.Allowed = r.Spec.User == "prometheus" && r.Spec.NonResourceAttributes.Path == "/metrics" && r.Spec.NonResourceAttributes.Verb == "get"
+		return true, r, nil
+	})
+	h := guard(client, slog.New(slog.DiscardHandler), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for _, c := range []struct {
+		from, path, token string
+		want              int
+	}{
+		{"127.0.0.1:5", "/explain/v1/queue", "", 200},
+		{"[::1]:5", "/metrics", "", 200},
+		{"192.0.2.1:5", "/healthz", "", 200},
+		{"192.0.2.1:5", "/readyz", "", 200},
+		{"192.0.2.1:5", "/metrics", "", 401},
+		{"192.0.2.1:5", "/metrics", "forged", 401},
+		{"192.0.2.1:5", "/metrics", "somebody", 403},
+		{"192.0.2.1:5", "/metrics", "prometheus", 200},
+		{"192.0.2.1:5", "/explain/v1/queue", "prometheus", 403},
+		{"garbage", "/metrics", "", 401},
+	} {
+		q := httptest.NewRequest(http.MethodGet, c.path, nil)
+		q.RemoteAddr = c.from
+		if c.token != "" {
+			q.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, q); w.Code != c.want {
+			t.Errorf("%s from %s with token %q: %d, want %d", c.path, c.from, c.token, w.Code, c.want)
+		}
+	}
+	// A flood of tokens does not reach the API server.
+	refused := 0
+	for range 2 * reviewsBurst {
+		q := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		q.RemoteAddr = "192.0.2.1:5"
+		q.Header.Set("Authorization", "Bearer forged")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, q); w.Code == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused < reviewsBurst/2 {
+		t.Errorf("of %d requests with forged tokens %d were refused unseen", 2*reviewsBurst, refused)
+	}
+}
