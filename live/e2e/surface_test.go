@@ -349,7 +349,7 @@ func TestNoPermission(t *testing.T) {
 	if got := log.lines("permission is missing"); len(got) != 1 || !strings.Contains(got[0], "list pods, watch pods") {
 		t.Errorf("the log names it %d times, want once: %q", len(got), got)
 	}
-	if got := log.lines("is forbidden"); len(got) != 0 {
+	if got := log.lines("pods is forbidden"); len(got) != 0 {
 		t.Errorf("the log repeats what is forbidden: %q", got)
 	}
 }

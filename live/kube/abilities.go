@@ -102,6 +102,10 @@ func (u *unable) note(trouble string, now time.Time) bool {
 func (s *Scheduler) checkAbilities(ctx context.Context) {
 	var told error // what was forbidden
 	for {
+		select { // what was refused before is seen by this very look
+		case told = <-s.forbidden:
+		default:
+		}
 		missing, err := s.missing(ctx)
 		wait := time.After(lookAtAbilities)
 		switch {
@@ -110,14 +114,17 @@ func (s *Scheduler) checkAbilities(ctx context.Context) {
 		case err != nil:
 			s.trouble("what this scheduler may do is not known", err)
 		default:
-			if s.unable.lack(missing) && len(missing) > 0 {
+			another := s.unable.lack(missing)
+			switch {
+			case another && len(missing) > 0:
 				s.config.Log.Error("permission is missing, its role must allow it", "to", strings.Join(missing, ", "))
+			case another:
+				s.config.Log.Info("the permissions that were missing are given")
+			case len(missing) == 0 && told != nil:
+				s.trouble("the API server refuses something", told)
 			}
 			if len(missing) == 0 {
 				wait = nil
-				if told != nil {
-					s.trouble("the API server refuses something", told)
-				}
 			}
 		}
 		told = nil
