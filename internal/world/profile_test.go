@@ -130,3 +130,42 @@ func checkRunnersUp(t *rapid.T, v *cluster.View, d *decision.Decision, c decisio
 		t.Fatalf("runners-up (-want +got):\n%s", diff)
 	}
 }
+
+// For a pod whose place depends on other pods, only nodes count where those let
+// it be; where none does, it is said what would help.
+func TestExplanationsKnowRelations(t *testing.T) {
+	k := &town{t: t, from: &raw{}, w: world.New(), at: 10}
+	k.must(world.DomainAdded{Name: "zone", Level: cluster.LevelZone})
+	k.must(world.DomainAdded{Name: "rack", Level: cluster.LevelRack, Parent: "zone"})
+	for i := range 3 {
+		k.must(nodeKind(0, fmt.Sprint("node-", i)))
+	}
+	port := []world.Port{{Number: 80}}
+	for i, feasible := range []int32{3, 2, 1} {
+		name := fmt.Sprint("pod-", i)
+		k.must(world.PodAdded{Name: name, Request: requests[0], Ports: port})
+		plan := engine.Decide(k.w.Snapshot(), decision.Cycle{RunnersUp: 3}, &engine.Policy{Name: "packed", Score: packed}, nil)
+		if len(plan.Decisions) != 1 {
+			t.Fatalf("%s: %d decisions, want 1", name, len(plan.Decisions))
+		}
+		d := plan.Decisions[0]
+		if d.Because.Feasible != feasible || len(d.Because.RunnersUp) != int(feasible)-1 {
+			t.Errorf("%s: %d nodes could take it, %d runners-up; want %d and %d", name, d.Because.Feasible, len(d.Because.RunnersUp), feasible, feasible-1)
+		}
+		k.must(world.Accepted{Decision: d})
+	}
+	k.must(world.PodAdded{Name: "late", Request: requests[0], Ports: port})
+	v := &k.w.Snapshot().View
+	late, _ := k.w.Pod("late")
+	shape := v.Pod(late).Spec.Shape
+	survey := fit.AskPod(v, late, shape)
+	if survey.Fits != 0 || survey.Reason.Code != decision.NodePorts || survey.Reason.Nodes != 3 {
+		t.Errorf("late: %+v, want that the port is taken on all three nodes", survey)
+	}
+	if got := fit.Remedies(v, shape, &survey); !slices.Equal(got, []string{"host port 80 free on one of node-0, node-1, node-2"}) {
+		t.Errorf("late: remedies %q", got)
+	}
+	if plain := fit.Ask(v, shape); plain.Fits != 3 {
+		t.Errorf("its shape alone fits on %d nodes, want 3", plain.Fits)
+	}
+}

@@ -43,13 +43,13 @@ func (q *inquiry) answer() explain.Pod {
 func (q *inquiry) judge(out *explain.Pod) {
 	spec := q.view.Pod(q.id).Spec
 	// Of the shapes it would take, the one that comes closest speaks for it.
-	shape, survey := spec.Shape, fit.Ask(q.view, spec.Shape)
+	shape, survey := spec.Shape, fit.AskPod(q.view, q.id, spec.Shape)
 	for i := 1; ; i++ {
 		other, more := spec.Asks(i)
 		if !more {
 			break
 		}
-		if s := fit.Ask(q.view, other); s.Fits > survey.Fits || s.Fits == survey.Fits && s.Reason.Code > survey.Reason.Code {
+		if s := fit.AskPod(q.view, q.id, other); s.Fits > survey.Fits || s.Fits == survey.Fits && s.Reason.Code > survey.Reason.Code {
 			shape, survey = other, s
 		}
 	}
@@ -57,7 +57,7 @@ func (q *inquiry) judge(out *explain.Pod) {
 		out.Classes = append(out.Classes, classOf(q.view, &survey.Classes[i]))
 	}
 	switch said := q.said.reason; {
-	case said != nil && (survey.Fits == 0 || said.Of == 0):
+	case said != nil && (survey.Fits == 0 || said.Of == 0 || said.Members > 0):
 		// What the last cycle said: it knows of more than single nodes.
 		if said.Code != survey.Reason.Code {
 			survey.Closest = nil

@@ -12,11 +12,22 @@ func (r *round) compareWith(because *decision.Explanation, pod cluster.PodID, sh
 		return
 	}
 	v := r.txn.View()
-	because.Feasible = r.memo.fitting(v, shape)
+	others := func(node cluster.NodeID) bool { return node != chosen }
+	if kin := v.Ties(pod); kin == 0 {
+		because.Feasible = r.memo.fitting(v, shape)
+	} else {
+		bonds := r.memo.tied(v, tie{kin: kin, shape: shape})
+		for _, node := range r.memo.feasible(v, shape) {
+			if bonds.Check(v, node).None() {
+				because.Feasible++
+			}
+		}
+		others = func(node cluster.NodeID) bool { return node != chosen && bonds.Check(v, node).None() }
+	}
 	if r.policy.Choose != nil {
 		return // it gives no scores
 	}
-	for _, node := range r.memo.runnersUp(v, shape, chosen, int(r.cycle.RunnersUp)) {
+	for _, node := range r.memo.runnersUp(v, shape, others, int(r.cycle.RunnersUp)) {
 		up := decision.RunnerUp{Node: node}
 		if r.policy.Explain != nil {
 			up.Score = r.policy.Explain(v, r.cycle, pod, shape, node)
@@ -36,15 +47,15 @@ func (m *Memo) fitting(v *cluster.View, id cluster.ShapeID) int32 {
 	return int32(n)
 }
 
-// runnersUp returns the n best nodes for the shape besides the chosen one, best
-// first. The heaps are looked into and stay as they are.
-func (m *Memo) runnersUp(v *cluster.View, id cluster.ShapeID, chosen cluster.NodeID, n int) []cluster.NodeID {
+// runnersUp returns the n best nodes for the shape among the others, best first.
+// The heaps are looked into and stay as they are.
+func (m *Memo) runnersUp(v *cluster.View, id cluster.ShapeID, others func(cluster.NodeID) bool, n int) []cluster.NodeID {
 	s := m.refresh(v, id)
 	m.reprice(v)
 	var best []claim
 	for i := range s.lanes {
 		price := m.prices.Of(s.lanes[i].takes)
-		for _, c := range s.leaders(&s.lanes[i], m.ties, chosen, n) {
+		for _, c := range s.leaders(&s.lanes[i], m.ties, others, n) {
 			best = insert(best, claim{value: c.value - price, node: c.node}, m.ties, n)
 		}
 	}
@@ -55,9 +66,9 @@ func (m *Memo) runnersUp(v *cluster.View, id cluster.ShapeID, chosen cluster.Nod
 	return out
 }
 
-// leaders returns the n best claims of a lane that are up to date, best first,
-// each node once and without the chosen one.
-func (s *scores) leaders(l *lane, ties []uint64, chosen cluster.NodeID, n int) []claim {
+// leaders returns the n best claims of a lane that are up to date and among the
+// others, best first, each node once.
+func (s *scores) leaders(l *lane, ties []uint64, others func(cluster.NodeID) bool, n int) []claim {
 	var out []claim
 	// The edge holds places in the heap whose parents were all looked at: the next
 	// best claim is among them.
@@ -81,7 +92,7 @@ func (s *scores) leaders(l *lane, ties []uint64, chosen cluster.NodeID, n int) [
 		reach(2*i + 2)
 		c := l.claims[i]
 		again := len(out) > 0 && out[len(out)-1] == c // equal claims come one after the other
-		if s.holds(l, c) && cluster.NodeID(c.node) != chosen && !again {
+		if s.holds(l, c) && !again && others(cluster.NodeID(c.node)) {
 			out = append(out, c)
 		}
 	}

@@ -33,6 +33,12 @@ func Remedies(v *cluster.View, id cluster.ShapeID, survey *Survey) []string {
 		return queueRemedies(v, r)
 	case decision.PolicyWaits:
 		return nil
+	case decision.GroupUnknown:
+		return []string{fmt.Sprintf("the group %s, which the pod names", v.Group(r.Group).Name)}
+	case decision.GroupMembers:
+		return []string{fmt.Sprintf("%s of its group", counted(r.Need-r.Have, "more member"))}
+	case decision.TopologyLabel, decision.PodAffinity, decision.NodePorts, decision.PodAntiAffinity, decision.PodShunned, decision.TopologySpread:
+		return relationRemedies(v, r, survey.Closest)
 	}
 	if r.Code.Future() == decision.Never {
 		return neverRemedies(v, s, r)
@@ -99,6 +105,24 @@ func taintRemedies(v *cluster.View, survey *Survey) []string {
 		out = append(out, fmt.Sprintf("remove the taint %s:%v from a node, or tolerate it (%s)", text, t.Effect, counted(int64(t.Nodes), "node")))
 	}
 	return out
+}
+
+// relationRemedies names what has to change about other pods.
+func relationRemedies(v *cluster.View, r *decision.Reason, closest []cluster.NodeID) []string {
+	about := v.Symbols.Text(r.About)
+	switch r.Code {
+	case decision.TopologyLabel:
+		return []string{"the label " + about + " on a node: " + names(v, closest)}
+	case decision.PodAffinity:
+		return []string{"one of the pods to be near to, with room beside it in its " + about}
+	case decision.NodePorts:
+		return []string{fmt.Sprintf("host port %d free on one of %s", r.Need, names(v, closest))}
+	case decision.PodAntiAffinity:
+		return []string{"a " + about + " with room and without the pods to keep away from"}
+	case decision.PodShunned:
+		return []string{"a " + about + " with room and without pods that keep this one away"}
+	}
+	return []string{"room in a " + about + " that has fewer of the pods it is spread with"}
 }
 
 func queueRemedies(v *cluster.View, r *decision.Reason) []string {

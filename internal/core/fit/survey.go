@@ -46,6 +46,27 @@ type TaintCount struct {
 // Ask asks every node about a shape. It reads all of them: it is for one question
 // of a reader, where the engine's memo knows the answer to what it needs.
 func Ask(v *cluster.View, id cluster.ShapeID) Survey {
+	return ask(v, id, func(node cluster.NodeID) decision.Reason { return Check(v, id, node) })
+}
+
+// AskPod asks every node about a shape of a pod, and about the pods there that the
+// pod stands in a relation to.
+func AskPod(v *cluster.View, pod cluster.PodID, id cluster.ShapeID) Survey {
+	kin := v.Ties(pod)
+	if kin == 0 {
+		return Ask(v, id)
+	}
+	bonds := NewBonds(v, kin, id)
+	return ask(v, id, func(node cluster.NodeID) decision.Reason {
+		own, tie := Check(v, id, node), bonds.Check(v, node)
+		if own.None() || !tie.None() && tie.Code < own.Code {
+			return tie
+		}
+		return own
+	})
+}
+
+func ask(v *cluster.View, id cluster.ShapeID, check func(cluster.NodeID) decision.Reason) Survey {
 	var out Survey
 	var tally Tally
 	classes := make(map[cluster.ClassID]*ClassSurvey)
@@ -57,7 +78,7 @@ func Ask(v *cluster.View, id cluster.ShapeID) Survey {
 		if n.Life == cluster.LifeOff {
 			continue
 		}
-		r := Check(v, id, node)
+		r := check(node)
 		reasons[i] = r
 		tally.Set(node, r)
 		out.Nodes++
@@ -80,7 +101,7 @@ func Ask(v *cluster.View, id cluster.ShapeID) Survey {
 	}
 	for _, c := range classes { // order: sorted below
 		slices.SortFunc(c.Reasons, func(a, b decision.Reason) int {
-			return cmp.Or(-cmp.Compare(a.Code, b.Code), -cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Dim, b.Dim), cmp.Compare(a.Need, b.Need))
+			return cmp.Or(-cmp.Compare(a.Code, b.Code), -cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Dim, b.Dim), cmp.Compare(a.Need, b.Need), cmp.Compare(a.About, b.About))
 		})
 		for i := range c.Reasons {
 			c.Reasons[i].Of = c.Nodes
@@ -100,7 +121,7 @@ func (c *ClassSurvey) count(r *decision.Reason) {
 		return
 	}
 	for i := range c.Reasons {
-		if row := &c.Reasons[i]; row.Code == r.Code && row.Dim == r.Dim && row.Need == r.Need {
+		if row := &c.Reasons[i]; row.Code == r.Code && row.Dim == r.Dim && row.Need == r.Need && row.About == r.About {
 			row.Nodes++
 			row.Have = max(row.Have, r.Have)
 			return
