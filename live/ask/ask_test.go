@@ -119,7 +119,7 @@ func TestReach(t *testing.T) {
 		want string // of the error; empty: it is reached
 	}{
 		{"here", at(map[string]string{kube.PresenceURL: s.URL, kube.PresenceHost: host}), ""},
-		{"not written down", nil, "no ConfigMap kube-system/headrace-scheduler"},
+		{"not written down", nil, "no ConfigMap headrace-scheduler in namespace kube-system or headrace-system"},
 		{"gone", at(map[string]string{kube.PresenceURL: "http://127.0.0.1:1", kube.PresenceHost: host}), "Tried:\nhttp://127.0.0.1:1 on this machine:"},
 		{"elsewhere", at(map[string]string{kube.PresenceURL: s.URL, kube.PresenceHost: "elsewhere"}), "it is on the machine elsewhere, this is " + host},
 		{"no address", at(map[string]string{kube.PresenceURL: "https://evil.example:443", kube.PresenceHost: host}), "which is no address on a loopback interface"},
@@ -129,7 +129,7 @@ func TestReach(t *testing.T) {
 			if c.m != nil {
 				client = fake.NewClientset(c.m)
 			}
-			o := options{scheduler: kube.DefaultName, schedulerNamespace: kube.DefaultNamespace}
+			o := options{scheduler: kube.DefaultName}
 			way, err := o.reach(t.Context(), &rest.Config{}, client)
 			switch {
 			case c.want == "" && err != nil:

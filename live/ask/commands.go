@@ -58,7 +58,7 @@ func (o *options) flags(c *cobra.Command) {
 	f.StringVar(&o.server, "server", "", "ask the scheduler at this address, as https://HOST:PORT, instead of looking for it")
 	f.StringVar(&o.serverCA, "server-ca", "", "the certificate authority of --server, PEM")
 	f.StringVar(&o.scheduler, "scheduler", kube.DefaultName, "the name of the scheduler")
-	f.StringVar(&o.schedulerNamespace, "scheduler-namespace", kube.DefaultNamespace, "where the scheduler writes down where it is")
+	f.StringVar(&o.schedulerNamespace, "scheduler-namespace", "", "where the scheduler writes down where it is, which is the namespace of its lease (default: "+strings.Join(usualNamespaces(), ", then ")+")")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -43,17 +44,13 @@ func (o *options) reach(ctx context.Context, config *rest.Config, client kuberne
 	if o.server != "" {
 		return o.direct(config)
 	}
-	name := kube.PresenceName(o.scheduler)
-	m, err := client.CoreV1().ConfigMaps(o.schedulerNamespace).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("the scheduler is not reachable: no ConfigMap %s/%s, in which a running one says where it is; see --scheduler, --scheduler-namespace, --server", o.schedulerNamespace, name)
-	case err != nil:
-		return nil, fmt.Errorf("the scheduler is not reachable: read where it is: %w", err)
+	m, err := o.presence(ctx, client)
+	if err != nil {
+		return nil, fmt.Errorf("the scheduler is not reachable: %w", err)
 	}
 	at, err := url.Parse(m.Data[kube.PresenceURL])
 	if err != nil || at.Port() == "" || !loopback(at.Hostname()) {
-		return nil, fmt.Errorf("the scheduler is not reachable: the ConfigMap %s/%s says %q, which is no address on a loopback interface", o.schedulerNamespace, name, m.Data[kube.PresenceURL])
+		return nil, fmt.Errorf("the scheduler is not reachable: the ConfigMap %s/%s says %q, which is no address on a loopback interface", m.Namespace, m.Name, m.Data[kube.PresenceURL])
 	}
 	var tried []error
 	if host, _ := os.Hostname(); host != "" && host == m.Data[kube.PresenceHost] {
@@ -77,6 +74,29 @@ func (o *options) reach(ctx context.Context, config *rest.Config, client kuberne
 		tried = append(tried, fmt.Errorf("a tunnel to pod %s/%s (needs create on pods/portforward): %w", m.Data[kube.PresenceNamespace], pod, err))
 	}
 	return nil, fmt.Errorf("the scheduler is not reachable. Tried:\n%w", errors.Join(tried...))
+}
+
+// usualNamespaces are where a scheduler writes down where it is: the default of its
+// flag, and that of deploy/headrace.yaml.
+func usualNamespaces() []string { return []string{kube.DefaultNamespace, "headrace-system"} }
+
+// presence reads where the scheduler says that it is.
+func (o *options) presence(ctx context.Context, client kubernetes.Interface) (*corev1.ConfigMap, error) {
+	spaces := usualNamespaces()
+	if o.schedulerNamespace != "" {
+		spaces = []string{o.schedulerNamespace}
+	}
+	name := kube.PresenceName(o.scheduler)
+	for _, space := range spaces {
+		m, err := client.CoreV1().ConfigMaps(space).Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			return m, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("read where it is: %w", err)
+		}
+	}
+	return nil, fmt.Errorf("no ConfigMap %s in namespace %s, in which a running one says where it is; see --scheduler, --scheduler-namespace, --server", name, strings.Join(spaces, " or "))
 }
 
 func loopback(host string) bool {

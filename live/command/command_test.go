@@ -29,7 +29,7 @@ func TestUsage(t *testing.T) {
 		"--events some":                `--events: no event mode "some": there are changes, all, none`,
 		"--log-format xml":             `--log-format "xml": must be text or json`,
 		"--serve 10270":                `--serve "10270": must be HOST:PORT`,
-		"--serve :10270":               `--serve ":10270": beyond the loopback interface only with --serve-tls-cert and --serve-tls-key`,
+		"--serve :10270":               `--serve ":10270": beyond the loopback interface only with --serve-tls-cert and --serve-tls-key, or with --serve-self-signed`,
 		"--serve 0.0.0.0:1":            `--serve "0.0.0.0:1": beyond the loopback interface only with --serve-tls-cert and --serve-tls-key`,
 		"--serve-tls-cert c":           `--serve-tls-cert and --serve-tls-key come together`,
 		"--serve :1 --serve-tls-cert c --serve-tls-key k --profiling": `--profiling: only where --serve is on the loopback interface, not at ":1"`,

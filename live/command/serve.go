@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
+	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/headrace-dev/headrace/live/kube"
 )
@@ -27,7 +28,10 @@ const headerTimeout = 10 * time.Second
 type Serving struct {
 	Address           string
 	CertFile, KeyFile string
-	Profiling         bool
+	// SelfSigned makes a certificate on the spot where no files are given: nobody can
+	// listen in, and callers cannot tell who answers.
+	SelfSigned bool
+	Profiling  bool
 }
 
 // flags adds the flags.
@@ -35,6 +39,7 @@ func (v *Serving) flags(f *pflag.FlagSet) {
 	f.StringVar(&v.Address, "serve", "127.0.0.1:10270", "where health, readiness, metrics and explanations are served; beyond loopback only with a certificate")
 	f.StringVar(&v.CertFile, "serve-tls-cert", "", "the certificate to serve with, PEM; read anew for every connection")
 	f.StringVar(&v.KeyFile, "serve-tls-key", "", "the key of the certificate, PEM")
+	f.BoolVar(&v.SelfSigned, "serve-self-signed", false, "serve with a certificate of its own making where --serve-tls-cert is not given: for probes and scrapers that do not ask who answers")
 	f.BoolVar(&v.Profiling, "profiling", false, "serve /debug/pprof, on the loopback interface only")
 }
 
@@ -48,8 +53,8 @@ func (v *Serving) check() error {
 	switch {
 	case (v.CertFile == "") != (v.KeyFile == ""):
 		return errors.New("--serve-tls-cert and --serve-tls-key come together")
-	case !local && v.CertFile == "":
-		return fmt.Errorf("--serve %q: beyond the loopback interface only with --serve-tls-cert and --serve-tls-key", v.Address)
+	case !local && v.CertFile == "" && !v.SelfSigned:
+		return fmt.Errorf("--serve %q: beyond the loopback interface only with --serve-tls-cert and --serve-tls-key, or with --serve-self-signed", v.Address)
 	case !local && v.Profiling:
 		return fmt.Errorf("--profiling: only where --serve is on the loopback interface, not at %q", v.Address)
 	}
@@ -74,16 +79,14 @@ func (v *Serving) Start(ctx context.Context, s *kube.Scheduler, registry *promet
 		handler = withProfiles(handler)
 	}
 	scheme := "http"
-	if v.CertFile != "" {
+	if v.CertFile != "" || v.SelfSigned {
 		scheme = "https"
-		if _, err := tls.LoadX509KeyPair(v.CertFile, v.KeyFile); err != nil {
+		certificate, err := v.certificates()
+		if err != nil {
 			l.Close()
-			return nil, fmt.Errorf("serve with the certificate %s: %w", v.CertFile, err)
+			return nil, err
 		}
-		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			c, err := tls.LoadX509KeyPair(v.CertFile, v.KeyFile)
-			return &c, err
-		}})
+		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: certificate})
 	}
 	if host, _, _ := net.SplitHostPort(l.Addr().String()); !loopback(host) {
 		handler = guard(client, log, handler)
@@ -95,6 +98,41 @@ func (v *Serving) Start(ctx context.Context, s *kube.Scheduler, registry *promet
 	log.Info("serving health, readiness, metrics and explanations", "address", l.Addr().String())
 	s.Announce(presence(scheme, l.Addr().(*net.TCPAddr)))
 	return l.Addr(), nil
+}
+
+// certificates returns what gives a certificate to every connection: the files read
+// anew, or one made now.
+func (v *Serving) certificates() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	if v.CertFile == "" {
+		c, err := selfSigned()
+		return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &c, nil }, err
+	}
+	load := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		c, err := tls.LoadX509KeyPair(v.CertFile, v.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("serve with the certificate %s: %w", v.CertFile, err)
+		}
+		return &c, nil
+	}
+	_, err := load(nil)
+	return load, err
+}
+
+// selfSignedFor is how long a certificate of our own making is valid; each start
+// makes a new one.
+const selfSignedFor = 10 * 365 * 24 * time.Hour
+
+// selfSigned makes a certificate for this machine.
+func selfSigned() (tls.Certificate, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "headrace"
+	}
+	cert, key, err := certutil.GenerateSelfSignedCertKeyWithOptions(certutil.SelfSignedCertKeyOptions{Host: host, MaxAge: selfSignedFor})
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("make a certificate: %w", err)
+	}
+	return tls.X509KeyPair(cert, key)
 }
 
 // serviceAccountNamespace is the file in which a pod finds its namespace.

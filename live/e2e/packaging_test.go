@@ -233,6 +233,10 @@ func TestChartPermissionsSuffice(t *testing.T) {
 	r.bound("fits")
 	r.create(podOf("waits", 1))
 	r.waits("waits", "idle device")
+	r.eventually("it says where it can be asked", func() string {
+		_, err := client.CoreV1().ConfigMaps(space).Get(t.Context(), kube.PresenceName(kube.DefaultName), metav1.GetOptions{})
+		return text(err)
+	})
 	lease, err := client.CoordinationV1().Leases(space).Get(t.Context(), kube.DefaultName, metav1.GetOptions{})
 	r.ok(err)
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
@@ -287,6 +291,10 @@ func TestLeastPrivilege(t *testing.T) {
 		{"watch", "storage.k8s.io", "csinodes", "", ""},
 		{"create", "coordination.k8s.io", "leases", "", space},
 		{"update", "coordination.k8s.io", "leases", kube.DefaultName, space},
+		{"create", "", "configmaps", "", space},
+		{"update", "", "configmaps", kube.PresenceName(kube.DefaultName), space},
+		{"create", "authentication.k8s.io", "tokenreviews", "", ""},
+		{"create", "authorization.k8s.io", "subjectaccessreviews", "", ""},
 	}
 	no := []may{
 		{"get", "", "secrets", "s", other},

@@ -159,7 +159,7 @@ func TestExplain(t *testing.T) {
 	r.fails(`pod other is not Headrace's to place: its schedulerName is "somebody"`, about("other")...)
 	r.fails("no pod nobody in namespace "+r.namespace, about("nobody")...)
 	r.fails("connection refused", about("first", "--server", "http://127.0.0.1:1")...)
-	r.fails("no ConfigMap kube-system/strange-scheduler", about("first", "--scheduler", "strange")...)
+	r.fails("no ConfigMap strange-scheduler in namespace kube-system or headrace-system", about("first", "--scheduler", "strange")...)
 
 	r.says("needs 9 devices on one node", "queue")
 	r.counts(s, 3)
@@ -311,7 +311,8 @@ func TestNoPermission(t *testing.T) {
 	config.Impersonate.UserName, config.Impersonate.Groups = user, []string{"system:authenticated"}
 	poor, err := kubernetes.NewForConfig(config)
 	r.ok(err)
-	r.allow(user, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}})
+	r.allow(user, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
+		rbacv1.PolicyRule{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"}})
 	r.node("n", 4)
 	r.create(podOf("p", 1))
 	_, at, log := r.serve(kube.Config{Client: poor, Events: kube.EventsNone}, command.Serving{Address: "127.0.0.1:0"})
@@ -430,4 +431,7 @@ func TestServeBeyondLoopback(t *testing.T) {
 	r.allow("system:serviceaccount:"+r.namespace+":default", rbacv1.PolicyRule{NonResourceURLs: []string{"/explain/v1/*"}, Verbs: []string{"get"}})
 	r.says("nodes   1", as(token.Status.Token)...)
 	r.fails("certificate", as(token.Status.Token)[:5]...)
+	// A certificate of its own making is one, and no proof.
+	_, own, _ := r.serve(kube.Config{}, command.Serving{Address: net.JoinHostPort(ip.String(), "0"), SelfSigned: true})
+	r.fails("certificate", "top", "--kubeconfig", kubeconfig, "--server", "https://"+own.String())
 }

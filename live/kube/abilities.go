@@ -10,6 +10,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -36,7 +37,8 @@ func (a ability) String() string {
 }
 
 // abilities lists what the scheduler must be allowed to do in the whole cluster.
-func (c *Config) abilities() []ability {
+// Claims of devices count where the cluster serves them.
+func (c *Config) abilities(devices bool) []ability {
 	out := []ability{
 		{"list", "", "nodes", ""},
 		{"watch", "", "nodes", ""},
@@ -48,6 +50,16 @@ func (c *Config) abilities() []ability {
 	}
 	if c.Events != EventsNone {
 		out = append(out, ability{"create", "events.k8s.io", "events", ""})
+	}
+	if c.Preemption {
+		out = append(out, ability{"list", "policy", "poddisruptionbudgets", ""}, ability{"watch", "policy", "poddisruptionbudgets", ""},
+			ability{"create", "", "pods", "eviction"})
+	}
+	if devices {
+		for _, kind := range []string{"resourceslices", "deviceclasses", "devicetaintrules", "resourceclaims"} {
+			out = append(out, ability{"list", resourceapi.GroupName, kind, ""}, ability{"watch", resourceapi.GroupName, kind, ""})
+		}
+		out = append(out, ability{"update", resourceapi.GroupName, "resourceclaims", "status"}, ability{"update", resourceapi.GroupName, "resourceclaims", "binding"})
 	}
 	return out
 }
@@ -146,7 +158,7 @@ func (s *Scheduler) checkAbilities(ctx context.Context) {
 // missing lists what the scheduler may not do.
 func (s *Scheduler) missing(ctx context.Context) ([]string, error) {
 	var out []string
-	for _, a := range s.config.abilities() {
+	for _, a := range s.config.abilities(s.devices.Load()) {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		answer, err := s.config.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(call, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{

@@ -81,6 +81,9 @@ func (q *inquiry) standing(out *explain.Pod) {
 	p := &q.pod
 	r := explain.Reason{Code: "NotInLine", Kind: q.said.kind, Says: q.said.sentence}
 	switch {
+	case p.footing == holding:
+		r = explain.Reason{Code: "Reserved", Kind: "others give way", Says: "it holds room on " + p.node + ", until others have left"}
+		out.Help = []string{"the end of the pods that are evicted for it"}
 	case p.seen.Gated:
 		r = explain.Reason{Code: "Gated", Kind: "scheduling gate", Says: "a scheduling gate holds the pod"}
 		out.Help = []string{"its scheduling gates removed, by whoever set them"}

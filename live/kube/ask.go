@@ -108,7 +108,7 @@ func (o *owner) line() lineup {
 		q.cycle = append(q.cycle, decision.Cycle{Number: b.cycle, Now: b.instant(), Profile: t.symbol})
 	}
 	for key, p := range b.pods { // order: a map is filled
-		if p.footing == waiting || p.footing == outside && (p.seen.Standing == facts.Waiting || p.seen.Standing == facts.Held) {
+		if p.footing == waiting || p.footing == holding || p.footing == outside && (p.seen.Standing == facts.Waiting || p.seen.Standing == facts.Held) {
 			said, _ := b.said(p)
 			q.pods[key] = lined{
 				first: p.first, priority: p.seen.Added.Priority, profile: b.turnOf(p).Name,

@@ -30,6 +30,7 @@ func (s *Scheduler) watchDevices(ctx context.Context) ([]watched, error) {
 		case <-time.After(lookAgain):
 		}
 	}
+	s.devices.Store(true)
 	client, none := s.config.Client, cache.Indexers{}
 	return []watched{
 		{informers.NewResourceSliceInformer(client, 0, none), handler(s, ctx,
