@@ -28,13 +28,19 @@ const (
 // Run serves on an address until the context ends. The certificate is read again
 // when its file has changed, so that it can be renewed.
 func (s *Server) Run(ctx context.Context, address, certFile, keyFile string) error {
-	c := &certificate{cert: certFile, key: keyFile}
-	if _, err := c.get(nil); err != nil {
-		return err
-	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("serve admission: %w", err)
+	}
+	return s.Serve(ctx, l, certFile, keyFile)
+}
+
+// Serve serves on a listener, as Run does.
+func (s *Server) Serve(ctx context.Context, l net.Listener, certFile, keyFile string) error {
+	defer l.Close()
+	c := &certificate{cert: certFile, key: keyFile}
+	if _, err := c.get(nil); err != nil {
+		return err
 	}
 	server := &http.Server{
 		Handler: s.Handler(), ReadTimeout: readTimeout,

@@ -27,6 +27,7 @@ type options struct {
 	preemption, verbose, ledger   bool
 	serving                       Serving
 	election                      election
+	admitting                     admitting
 }
 
 // usageError is a fault in the command line.
@@ -80,6 +81,7 @@ func Scheduler() *cobra.Command {
 	f.BoolVar(&o.ledger, "serve-ledger", false, "serve what the scheduler believes of every pod and node at /debug/ledger, to this machine only")
 	o.serving.flags(f)
 	o.election.flags(f)
+	o.admitting.flags(f)
 	return c
 }
 
@@ -124,6 +126,9 @@ func (o *options) config(c *cobra.Command) (kube.Config, error) {
 	if err := o.serving.check(); err != nil {
 		return out, err
 	}
+	if err := o.admitting.check(); err != nil {
+		return out, err
+	}
 	return out, o.election.check()
 }
 
@@ -151,8 +156,16 @@ func run(ctx context.Context, o *options, config kube.Config) error {
 	if _, err := o.serving.Start(serve, s, registry, client, log); err != nil {
 		return err
 	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	o.admitting.start(serve, client, log, fail)
 	if o.election.on {
-		return o.election.lead(ctx, s.Name(), lock, log, s)
+		err = o.election.lead(ctx, s.Name(), lock, log, s)
+	} else {
+		err = s.Run(ctx)
 	}
-	return s.Run(ctx)
+	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause // admission could not be served
+	}
+	return err
 }

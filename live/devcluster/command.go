@@ -34,7 +34,7 @@ const ReadyWord = "kubeconfig: "
 // Command returns the command that runs a cluster until its context ends.
 func Command() *cobra.Command {
 	o := Options{}
-	untilEOF := false
+	untilEOF, devices := false, devicesPlugin
 	c := &cobra.Command{
 		Use: "headrace-devcluster", Short: "run a Kubernetes cluster with simulated GPU nodes in one process",
 		SilenceErrors: true, SilenceUsage: true,
@@ -54,6 +54,10 @@ func Command() *cobra.Command {
 					cancel()
 				}()
 			}
+			if devices != devicesPlugin && devices != devicesDRA {
+				return usageError{fmt.Errorf("--devices %q: must be %s or %s", devices, devicesPlugin, devicesDRA)}
+			}
+			o.DRA = devices == devicesDRA
 			return runCommand(ctx, &o, c.OutOrStdout())
 		},
 	}
@@ -62,11 +66,18 @@ func Command() *cobra.Command {
 	f.StringVar(&o.Scenario, "scenario", "hetero", "whose nodes to simulate: "+strings.Join(model.Names(), ", "))
 	f.IntVar(&o.Nodes, "nodes", 0, "how many nodes, mixed as in the scenario (0: as many as it has)")
 	f.StringVar(&o.Dir, "dir", "", "where certificates, logs and data go (default: a new temporary directory)")
+	f.StringVar(&devices, "devices", devicesPlugin, "who offers the cards of the nodes: plugin (the kubelet's device plugin: whole ones) or dra (a driver of Dynamic Resource Allocation: shares, too)")
 	f.BoolVar(&o.Keep, "keep", false, "leave the directory behind; a later start goes on from there")
 	f.BoolVar(&o.Bare, "bare", false, "no simulated nodes and no node controllers")
 	f.BoolVar(&untilEOF, "until-eof", false, "stop as well when standard input ends")
 	return c
 }
+
+// The ways to offer cards.
+const (
+	devicesPlugin = "plugin"
+	devicesDRA    = "dra"
+)
 
 func runCommand(ctx context.Context, o *Options, out io.Writer) error {
 	if o.Nodes < 0 {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -13,16 +13,22 @@ import (
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 
 	"github.com/headrace-dev/headrace/live/inventory"
+	"github.com/headrace-dev/headrace/live/kube/dra"
 )
 
 // creators bounds how many nodes are created at the same time.
 const creators = 16
 
 // createNodes creates the nodes; those that are there already stay as they are.
-func createNodes(ctx context.Context, client kubernetes.Interface, nodes []trace.Node) error {
+func createNodes(ctx context.Context, client kubernetes.Interface, nodes []trace.Node, shared bool) error {
+	if shared {
+		if err := createClass(ctx, client); err != nil {
+			return err
+		}
+	}
 	var (
 		group sync.WaitGroup
-		next  = make(chan *corev1.Node)
+		next  = make(chan *trace.Node)
 		errs  = make(chan error, creators)
 	)
 	ctx, cancel := context.WithCancel(ctx)
@@ -31,9 +37,8 @@ func createNodes(ctx context.Context, client kubernetes.Interface, nodes []trace
 		// Ends when next is closed, or with its first error.
 		group.Go(func() {
 			for node := range next {
-				_, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
-				if err != nil && !apierrors.IsAlreadyExists(err) {
-					errs <- fmt.Errorf("create node %s: %w", node.Name, err)
+				if err := createNode(ctx, client, node, shared); err != nil {
+					errs <- err
 					cancel()
 					return
 				}
@@ -42,7 +47,7 @@ func createNodes(ctx context.Context, client kubernetes.Interface, nodes []trace
 	}
 	for i := range nodes {
 		select {
-		case next <- inventory.NodeOf(&nodes[i]):
+		case next <- &nodes[i]:
 			continue
 		case <-ctx.Done():
 		}
@@ -56,4 +61,32 @@ func createNodes(ctx context.Context, client kubernetes.Interface, nodes []trace
 	default:
 		return context.Cause(ctx)
 	}
+}
+
+// createNode creates one node, and tells of its cards where a driver of Dynamic
+// Resource Allocation offers them.
+func createNode(ctx context.Context, client kubernetes.Interface, n *trace.Node, shared bool) error {
+	node, slice := inventory.NodeOf(n), (*resourceapi.ResourceSlice)(nil)
+	if shared {
+		node, slice = inventory.DRANodeOf(n)
+	}
+	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create node %s: %w", n.Name, err)
+	}
+	if slice == nil {
+		return nil
+	}
+	if _, err := client.ResourceV1().ResourceSlices().Create(ctx, slice, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the resource slice of node %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// createClass creates the class of the cards.
+func createClass(ctx context.Context, client kubernetes.Interface) error {
+	class := dra.ClassOf("")
+	if _, err := client.ResourceV1().DeviceClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the device class %s: %w", class.Name, err)
+	}
+	return nil
 }

@@ -21,6 +21,9 @@ const (
 	countLabel   = "nvidia.com/gpu.count"
 	memoryLabel  = "nvidia.com/gpu.memory" // MiB
 	RackLabel    = "topology.headrace.dev/rack"
+	// The shape of a node: how many NUMA nodes, and how many cards an NVLink island has.
+	numaLabel   = "topology.headrace.dev/numa-nodes"
+	islandLabel = "topology.headrace.dev/nvlink-island-size"
 )
 
 // Simulated is the annotation, and SimulatedBy its value, of nodes that KWOK
@@ -64,8 +67,9 @@ func Scaled(nodes []trace.Node, n int) []trace.Node {
 	return out
 }
 
-// NodeOf returns the Kubernetes node for one of a scenario. It has no condition:
-// whoever plays the node makes it ready.
+// NodeOf returns the Kubernetes node for one of a scenario; the kubelet's device
+// plugin offers its cards. It has no condition: whoever plays the node makes it
+// ready.
 func NodeOf(n *trace.Node) *corev1.Node {
 	labels := map[string]string{
 		corev1.LabelHostname: n.Name, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
@@ -88,6 +92,7 @@ func NodeOf(n *trace.Node) *corev1.Node {
 		labels[ProductLabel] = n.Model
 		labels[countLabel] = strconv.Itoa(n.GPUs)
 		labels[memoryLabel] = strconv.FormatInt(int64(n.GPUMemory/quantity.Bytes(mebibyte)), 10)
+		maps.Copy(labels, topology(cardsOf(n)))
 		capacity[GPUResource] = *resource.NewQuantity(int64(n.GPUs), resource.DecimalSI)
 	}
 	return &corev1.Node{

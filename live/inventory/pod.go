@@ -10,7 +10,22 @@ import (
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 
 	"github.com/headrace-dev/headrace/live/kube/facts"
+	"github.com/headrace-dev/headrace/live/share"
 )
+
+// DRAPodOf returns the pod for one of the workload on nodes that let cards be shared:
+// it asks for its share by annotation, and for whole cards too.
+func DRAPodOf(p *trace.Pod, scheduler string, run time.Duration) *corev1.Pod {
+	out := PodOf(p, scheduler, run)
+	if p.GPUs == 0 {
+		return out
+	}
+	c := &out.Spec.Containers[0]
+	delete(c.Resources.Requests, GPUResource)
+	delete(c.Resources.Limits, GPUResource)
+	out.Annotations[share.Prefix+c.Name] = share.Ask{Count: p.GPUs, Milli: p.Milli}.String()
+	return out
+}
 
 // PodOf returns the pod for one of the workload, to be placed by a scheduler and
 // to run for a time. A share of a GPU becomes a whole

@@ -35,6 +35,8 @@ type load struct {
 	speed             float64
 	from              time.Duration // of the workload's day; what arrives before is left out
 	created, finished atomic.Int64
+	// pod makes the pod for one of the workload.
+	pod func(*trace.Pod, string, time.Duration) *corev1.Pod
 }
 
 // run creates the pods when their time has come, and deletes those that have
@@ -74,7 +76,7 @@ func (l *load) run(ctx context.Context, w *trace.Workload) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case next <- inventory.PodOf(&pods[i], kube.DefaultName, l.scaled(int64(pods[i].Duration))):
+		case next <- l.pod(&pods[i], kube.DefaultName, l.scaled(int64(pods[i].Duration))):
 		}
 	}
 	<-ctx.Done()

@@ -23,6 +23,7 @@ import (
 
 	"github.com/headrace-dev/headrace/live/command"
 	"github.com/headrace-dev/headrace/live/devcluster"
+	"github.com/headrace-dev/headrace/live/inventory"
 	"github.com/headrace-dev/headrace/live/kube"
 )
 
@@ -37,6 +38,7 @@ const stopClusterWithin = 20 * time.Second
 // upOptions are the flags of up.
 type upOptions struct {
 	scenario, policy, dir string
+	devices               string
 	nodes                 int
 	keep, idle            bool
 	speed                 float64
@@ -50,7 +52,7 @@ func upCommand() *cobra.Command {
 		Short: "start a cluster with simulated GPU nodes, the scheduler and a workload",
 		Long: "Starts etcd, kube-apiserver and simulated nodes on the loopback interface, the Headrace scheduler, and the\n" +
 			"scenario's workload as real pods, faster than life. Shares of a GPU are asked for as whole cards, because the\n" +
-			"nodes offer whole cards. It runs until it is interrupted or until headrace down, and leaves nothing behind.",
+			"nodes offer whole cards; with --devices dra they are shares. It runs until it is interrupted or until headrace down, and leaves nothing behind.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case o.speed <= 0:
@@ -59,6 +61,8 @@ func upCommand() *cobra.Command {
 				return usagef("--from %v: must not be negative", o.from)
 			case o.nodes < 0:
 				return usagef("--nodes %d: must not be negative", o.nodes)
+			case o.devices != devicesPlugin && o.devices != devicesDRA:
+				return usagef("--devices %q: must be %s or %s", o.devices, devicesPlugin, devicesDRA)
 			}
 			return up(c.Context(), &o, c.OutOrStdout())
 		},
@@ -66,6 +70,7 @@ func upCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.scenario, "scenario", "hetero", "nodes and workload: "+strings.Join(model.Names(), ", "))
 	f.StringVar(&o.policy, "policy", "headrace", "the policy that decides: "+strings.Join(kube.Policies(), ", "))
+	f.StringVar(&o.devices, "devices", devicesPlugin, "who offers the GPUs: plugin (the kubelet's device plugin: whole cards) or dra (Dynamic Resource Allocation: shares of cards, asked for by annotation)")
 	f.StringVar(&o.dir, "dir", defaultDir(), "where certificates, logs and data go")
 	f.IntVar(&o.nodes, "nodes", 0, "how many nodes, mixed as in the scenario (0: as many as it has)")
 	f.BoolVar(&o.keep, "keep", false, "leave the directory behind; a later start goes on from there")
@@ -74,6 +79,12 @@ func upCommand() *cobra.Command {
 	f.DurationVar(&o.from, "from", 9*time.Hour, "the hour of the workload's day to begin at")
 	return c
 }
+
+// The ways in which nodes offer cards.
+const (
+	devicesPlugin = "plugin"
+	devicesDRA    = "dra"
+)
 
 // up runs everything until the context ends, and stops it in order.
 func up(ctx context.Context, o *upOptions, out io.Writer) error {
@@ -126,7 +137,15 @@ func up(ctx context.Context, o *upOptions, out io.Writer) error {
 	defer cancel(nil)
 	// Ends with ctx, or with a failure, which ends ctx.
 	parts.Go(func() { cancel(scheduler.Run(ctx)) })
-	load := &load{client: client, speed: o.speed, from: o.from}
+	if o.devices == devicesDRA {
+		if err := admit(ctx, o.dir, client, logger, cancel); err != nil {
+			return err
+		}
+	}
+	load := &load{client: client, speed: o.speed, from: o.from, pod: inventory.PodOf}
+	if o.devices == devicesDRA {
+		load.pod = inventory.DRAPodOf
+	}
 	if !o.idle {
 		// Ends with ctx, or with a failure, which ends ctx.
 		parts.Go(func() {
@@ -162,7 +181,7 @@ func startCluster(ctx context.Context, o *upOptions, out io.Writer) (*clusterPro
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	args := []string{clusterVerb, "--until-eof", "--dir", o.dir, "--scenario", o.scenario, "--nodes", strconv.Itoa(o.nodes)}
+	args := []string{clusterVerb, "--until-eof", "--dir", o.dir, "--scenario", o.scenario, "--nodes", strconv.Itoa(o.nodes), "--devices", o.devices}
 	if o.keep {
 		args = append(args, "--keep")
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/world"
+
+	"github.com/headrace-dev/headrace/live/share"
 )
 
 // Standing is what a pod means for the world.
@@ -80,6 +82,10 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 	default:
 		out.Standing = Waiting
 		if out.Why = unsupported(p); out.Why != "" {
+			out.Standing = Held
+			return out
+		}
+		if out.Waits = share.Missing(p); out.Waits != "" {
 			out.Standing = Held
 			return out
 		}
