@@ -1,0 +1,435 @@
+package kube
+
+import (
+	"fmt"
+	"maps"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/world"
+
+	"github.com/headrace-dev/headrace/live/kube/dra"
+	"github.com/headrace-dev/headrace/live/kube/facts"
+)
+
+// drawTruth is a truth with devices of a driver, and claims.
+type drawTruth struct {
+	*truth
+	slices map[string]*resourceapi.ResourceSlice
+	claims map[string]*resourceapi.ResourceClaim
+	shares int
+}
+
+func newDrawTruth(t *testing.T, nodes, cards int) *drawTruth {
+	w := &drawTruth{truth: newTruth(t), slices: make(map[string]*resourceapi.ResourceSlice), claims: make(map[string]*resourceapi.ResourceClaim)}
+	w.books.classSeen(dra.Class, dra.ClassOf(""))
+	for i := range nodes {
+		name := fmt.Sprint("n-", i)
+		var list []world.Device
+		for k := range cards {
+			list = append(list, world.Device{Model: fmt.Sprint("M", k%2), Memory: 80 * quantity.GiB, Island: int32(k / 2), NUMA: int32(k / 2), Sharing: cluster.SharingSlices})
+		}
+		w.slices[name] = dra.SliceOf(name, list)
+		w.books.sliceSeen(w.slices[name])
+		w.putNode(name, 1000, 0, "", true)
+	}
+	return w
+}
+
+// tellClaim has the informers tell of a claim as it is now.
+func (w *drawTruth) tellClaim(name string) {
+	c := w.claims[name]
+	if c == nil {
+		return
+	}
+	w.untold = append(w.untold, func() { w.books.claimSeen(c) })
+}
+
+// write stores a claim under a new version.
+func (w *drawTruth) write(c *resourceapi.ResourceClaim) {
+	c.ResourceVersion = w.stamp()
+	w.claims[c.Namespace+"/"+c.Name] = c
+	w.tellClaim(c.Namespace + "/" + c.Name)
+}
+
+func (w *drawTruth) createClaim(name string, spec resourceapi.ResourceClaimSpec) {
+	w.uids++
+	w.write(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(fmt.Sprint("claim-", w.uids))}, Spec: spec})
+}
+
+// createUser creates a pod that needs claims.
+func (w *drawTruth) createUser(name string, claims ...string) {
+	w.uids++
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(fmt.Sprint("uid-", w.uids))},
+		Spec:       corev1.PodSpec{SchedulerName: DefaultName, Containers: []corev1.Container{{}}},
+	}
+	for i := range claims {
+		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: fmt.Sprint("c-", i), ResourceClaimName: &claims[i]})
+	}
+	w.writePod(p)
+}
+
+// drawAll writes the claims of a bind as the actor does: with the version as a
+// precondition, and reservations on what there is.
+func (w *drawTruth) drawAll(b *Bind) (written []*resourceapi.ResourceClaim, err error) {
+	for i := range b.Draws {
+		d := &b.Draws[i]
+		name := d.Claim.Namespace + "/" + d.Claim.Name
+		now := w.claims[name]
+		if now == nil || d.Result != nil && now.ResourceVersion != d.Claim.ResourceVersion || d.Result == nil && now.Status.Allocation == nil {
+			return written, errConflict
+		}
+		now = now.DeepCopy()
+		if d.Result != nil {
+			now.Status.Allocation = d.Result.DeepCopy()
+			dra.Name(now.Status.Allocation, func() types.UID { w.shares++; return types.UID(fmt.Sprint("share-", w.shares)) })
+		}
+		_, name, _ = strings.Cut(b.Key, "/")
+		now.Status.ReservedFor = append(now.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: types.UID(b.UID)})
+		w.write(now)
+		written = append(written, now)
+	}
+	return written, nil
+}
+
+// land carries out the i-th bind in flight, or loses it before or after its claims.
+func (w *drawTruth) land(i, fails int) {
+	b := w.flying[i]
+	w.flying = slices.Delete(w.flying, i, i+1)
+	if fails == 1 {
+		w.books.outcome(&Outcome{Bind: b, Err: errConflict})
+		return
+	}
+	written, err := w.drawAll(&b)
+	if err == nil {
+		err = errConflict
+		if fails == 0 {
+			err = w.bindPod(b.Key, b.UID, b.Node)
+		}
+	}
+	if err != nil {
+		for k, c := range written {
+			back := c.DeepCopy()
+			back.Status.ReservedFor = slices.DeleteFunc(back.Status.ReservedFor, func(u resourceapi.ResourceClaimConsumerReference) bool { return string(u.UID) == b.UID })
+			if len(back.Status.ReservedFor) == 0 {
+				back.Status.Allocation = nil
+			}
+			w.write(back)
+			written[k] = back
+		}
+	}
+	w.books.outcome(&Outcome{Bind: b, Err: err, Claims: written})
+}
+
+// leave deletes a pod; its claims are given back by the controller, as in a cluster.
+func (w *drawTruth) leave(key string) {
+	p := w.pods[key]
+	if p == nil {
+		return
+	}
+	w.deletePod(key)
+	for _, name := range slices.Sorted(maps.Keys(w.claims)) {
+		c := w.claims[name].DeepCopy()
+		users := len(c.Status.ReservedFor)
+		c.Status.ReservedFor = slices.DeleteFunc(c.Status.ReservedFor, func(u resourceapi.ResourceClaimConsumerReference) bool { return u.UID == p.UID })
+		if len(c.Status.ReservedFor) < users {
+			if len(c.Status.ReservedFor) == 0 {
+				c.Status.Allocation = nil
+			}
+			w.write(c)
+		}
+	}
+}
+
+// taken is what all allocations but one hold, as upstream's allocator takes it.
+func (w *drawTruth) taken(except string) structured.AllocatedState {
+	out := structured.AllocatedState{
+		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
+	}
+	for name, c := range w.claims { // order: sets and sums
+		if name == except || c.Status.Allocation == nil {
+			continue
+		}
+		for _, r := range c.Status.Allocation.Devices.Results {
+			id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+			if r.ShareID == nil {
+				out.AllocatedDevices.Insert(id)
+				continue
+			}
+			out.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
+			out.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+		}
+	}
+	return out
+}
+
+type oneClass struct{}
+
+func (oneClass) List() ([]*resourceapi.DeviceClass, error) {
+	return []*resourceapi.DeviceClass{dra.ClassOf("")}, nil
+}
+
+func (oneClass) Get(string) (*resourceapi.DeviceClass, error) { return dra.ClassOf(""), nil }
+
+var expressions = cel.NewCache(64, cel.Features{EnableConsumableCapacity: true}) // const: a cache of pure values
+
+// possible asks upstream's allocator whether a claim can be allocated on a node, with
+// the devices that only names, or with all where that is nil.
+func (w *drawTruth) possible(name, node string, only []string, state structured.AllocatedState) bool {
+	w.Helper()
+	s := w.slices[node].DeepCopy()
+	if only != nil {
+		s.Spec.Devices = slices.DeleteFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return !slices.Contains(only, d.Name) })
+	}
+	features := structured.Features{ConsumableCapacity: true, PrioritizedList: true, DeviceTaints: true, PartitionableDevices: true}
+	a, err := structured.NewAllocator(w.Context(), features, state, oneClass{}, []*resourceapi.ResourceSlice{s}, expressions)
+	if err != nil {
+		w.Fatal(err)
+	}
+	c := w.claims[name].DeepCopy()
+	c.Status = resourceapi.ResourceClaimStatus{}
+	results, err := a.Allocate(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, []*resourceapi.ResourceClaim{c})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return len(results) == 1
+}
+
+// check asks upstream about everything that was allocated, and about what waits.
+func (w *drawTruth) check() {
+	w.Helper()
+	if err := w.books.audit(); err != nil {
+		w.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.claims)) {
+		c := w.claims[name]
+		if c.Status.Allocation == nil {
+			continue
+		}
+		results := c.Status.Allocation.Devices.Results
+		var only []string
+		for _, r := range results {
+			only = append(only, r.Device)
+		}
+		if !w.possible(name, results[0].Pool, only, w.taken(name)) {
+			w.Fatalf("claim %s was given %v, which upstream refuses beside the others", name, results)
+		}
+	}
+}
+
+// settleClaimsAll lets everything arrive.
+func (w *drawTruth) settleClaimsAll() {
+	for range 30 {
+		for len(w.untold) > 0 {
+			w.tell()
+		}
+		for len(w.flying) > 0 {
+			w.land(0, 0)
+		}
+		w.pass(pauseMost)
+		w.books.resume()
+		w.decide()
+	}
+	for len(w.untold) > 0 {
+		w.tell()
+	}
+	w.books.settleClaims()
+}
+
+// randomSpec draws what a claim asks for.
+func randomSpec(from *rand.Rand) resourceapi.ResourceClaimSpec {
+	q := &resourceapi.ExactDeviceRequest{DeviceClassName: dra.Class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1 + from.Int63n(2)}
+	if from.Intn(3) > 0 {
+		q.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{
+			dra.ComputeName: *resource.NewQuantity(50*(1+from.Int63n(18)), resource.DecimalSI),
+			dra.MemoryName:  *resource.NewQuantity(int64(quantity.GiB)*from.Int63n(50), resource.BinarySI),
+		}}
+	}
+	if from.Intn(4) == 0 {
+		q.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+			Expression: fmt.Sprintf(`device.attributes[%q].productName == "M%d"`, dra.Driver, from.Intn(2)),
+		}}}
+	}
+	spec := resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "a", Exactly: q}}}}
+	if from.Intn(4) == 0 {
+		spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(dra.IslandMatch)}}
+	}
+	return spec
+}
+
+// Whatever comes in whatever order, upstream's allocator agrees that each allocation
+// is possible beside the others; and where all has come to rest, a claim that waits
+// finds no room by its rules either.
+func TestAllocationsAgainstUpstream(t *testing.T) {
+	seeds := 60
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			from := rand.New(rand.NewSource(int64(seed)))
+			w := newDrawTruth(t, 1+from.Intn(3), 4)
+			for i := range 120 {
+				switch from.Intn(12) {
+				case 0, 1, 2:
+					name := fmt.Sprint("c-", i)
+					w.createClaim(name, randomSpec(from))
+					w.createUser(fmt.Sprint("p-", i), name)
+				case 3:
+					if i > 3 { // another user of some claim
+						w.createUser(fmt.Sprint("q-", i), fmt.Sprint("c-", from.Intn(i)))
+					}
+				case 4:
+					w.leave(fmt.Sprintf("ns/%s-%d", []string{"p", "q"}[from.Intn(2)], from.Intn(i+1)))
+				case 5, 6:
+					w.decide()
+				case 7, 8:
+					if len(w.flying) > 0 {
+						w.land(from.Intn(len(w.flying)), from.Intn(3))
+					}
+				case 9:
+					w.pass(pauseFirst)
+					w.books.resume()
+				default:
+					w.tell()
+				}
+				w.check()
+			}
+			w.settleClaimsAll()
+			w.check()
+			w.nobodyWaitsForNothing()
+		})
+	}
+}
+
+// nobodyWaitsForNothing fails where upstream finds room for a claim that waits.
+func (w *drawTruth) nobodyWaitsForNothing() {
+	w.Helper()
+	for _, key := range slices.Sorted(maps.Keys(w.pods)) {
+		p := w.pods[key]
+		if p.Spec.NodeName != "" {
+			continue
+		}
+		name := "ns/" + *p.Spec.ResourceClaims[0].ResourceClaimName
+		c := w.claims[name]
+		if c == nil {
+			continue
+		}
+		if c.Status.Allocation != nil {
+			w.Errorf("pod %s waits although its claim is allocated: %s", key, w.books.pods[key].why.sentence)
+			continue
+		}
+		for node := range w.slices { // order: each is judged alone
+			if w.possible(name, node, nil, w.taken("")) {
+				w.Errorf("pod %s waits (%s); upstream finds room for its claim on %s", key, w.books.pods[key].why.sentence, node)
+			}
+		}
+	}
+}
+
+// A pod that goes while its claim is being written does not free the devices before
+// it is known what became of the write.
+func TestDevicesOfALostWriteStayHeld(t *testing.T) {
+	w := newDrawTruth(t, 1, 1)
+	spec := resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
+		{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: dra.Class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}},
+	}}}
+	w.createClaim("first", spec)
+	w.createUser("first", "first")
+	w.createClaim("second", spec)
+	for len(w.untold) > 0 {
+		w.tell()
+	}
+	w.decide()
+	if len(w.flying) != 1 {
+		t.Fatalf("%d binds fly, want 1", len(w.flying))
+	}
+	w.deletePod("ns/first")
+	w.createUser("second", "second")
+	for len(w.untold) > 0 {
+		w.tell()
+	}
+	w.decide()
+	if len(w.flying) != 1 {
+		t.Fatal("the card was given twice while the first write was on its way")
+	}
+	w.land(0, 0)
+	w.check()
+	for len(w.untold) > 0 {
+		w.tell()
+	}
+	w.decide()
+	if len(w.flying) != 1 || w.flying[0].Key != "ns/second" {
+		t.Fatalf("after the first write was taken back %v fly, want the second pod", w.flying)
+	}
+	w.land(0, 0)
+	w.check()
+	if w.claims["ns/second"].Status.Allocation == nil {
+		t.Error("the second claim is not allocated")
+	}
+}
+
+// A claim that another scheduler allocated is charged, and released when it is given
+// back; a node that comes later finds its claims.
+func TestForeignAllocations(t *testing.T) {
+	w := newDrawTruth(t, 1, 2)
+	foreign := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "foreign", UID: "f"}}
+	foreign.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "x", Driver: dra.Driver, Pool: "n-0", Device: "gpu-1"},
+	}}}
+	w.write(foreign)
+	for len(w.untold) > 0 {
+		w.tell()
+	}
+	held := func() (n int) {
+		w.books.settleClaims()
+		v := w.books.world.View()
+		for i := range v.Devices.Len() {
+			if v.Device(cluster.DeviceID(i)).Holders > 0 && v.Node(v.Device(cluster.DeviceID(i)).Node).Life != cluster.LifeOff {
+				n++
+			}
+		}
+		return n
+	}
+	if n := held(); n != 1 {
+		t.Fatalf("%d devices are held, want 1", n)
+	}
+	w.books.nodeGone("n-0")
+	if n := held(); n != 0 {
+		t.Fatalf("without the node %d devices are held", n)
+	}
+	w.books.nodeSeen(facts.NodeOf(w.nodes["n-0"], DefaultGPU))
+	if n := held(); n != 1 {
+		t.Fatalf("with the node back %d devices are held, want 1", n)
+	}
+	back := foreign.DeepCopy()
+	back.Status.Allocation = nil
+	w.write(back)
+	for len(w.untold) > 0 {
+		w.tell()
+	}
+	if n := held(); n != 0 {
+		t.Errorf("after it was given back %d devices are held", n)
+	}
+	w.books.claimGone("ns/foreign", "f")
+	w.books.settleClaims()
+	if len(w.books.draws.claims) != 0 {
+		t.Errorf("%d claims are remembered", len(w.books.draws.claims))
+	}
+}
