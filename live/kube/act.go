@@ -158,6 +158,10 @@ func (s *Scheduler) remarkAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case r := <-s.remarks:
+			if r.release != nil {
+				s.release(ctx, &r)
+				continue
+			}
 			err := s.remark(ctx, &r)
 			if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 				s.config.Log.Warn("a reason was not written", "pod", r.Key, "because", err)

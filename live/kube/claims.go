@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,6 +48,7 @@ type claim struct {
 	users   map[string]bool            // the pods that need it
 	flight  *flight                    // the allocation that is being written; nil for none
 	charged *hold                      // what the world was told
+	since   time.Time                  // when it was first seen as it is
 }
 
 // flight is an allocation on its way to the API server.
@@ -190,6 +192,7 @@ func (b *books) claimSeen(object *resourceapi.ResourceClaim) {
 	if old == nil || old.UID != object.UID || (old.Status.Allocation == nil) != (object.Status.Allocation == nil) ||
 		(old.DeletionTimestamp == nil) != (object.DeletionTimestamp == nil) {
 		b.stirred = true
+		c.since = b.now
 		b.recall(c)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -431,5 +432,56 @@ func TestForeignAllocations(t *testing.T) {
 	w.books.settleClaims()
 	if len(w.books.draws.claims) != 0 {
 		t.Errorf("%d claims are remembered", len(w.books.draws.claims))
+	}
+}
+
+// An allocation that its only pod cannot follow is given back after a while, and made
+// where there is room; one that somebody uses stays.
+func TestStuckAllocationIsGivenBack(t *testing.T) {
+	w := newDrawTruth(t, 2, 1)
+	spec := resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
+		{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: dra.Class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}},
+	}}}
+	w.createClaim("c", spec)
+	w.createUser("p", "c")
+	for len(w.untold) > 0 {
+		w.tell()
+	}
+	w.decide()
+	node := w.flying[0].Node
+	if _, err := w.drawAll(&w.flying[0]); err != nil { // and then the scheduler stops
+		t.Fatal(err)
+	}
+	w.books.outcome(&Outcome{Bind: w.flying[0], Err: errConflict, Claims: []*resourceapi.ResourceClaim{w.claims["ns/c"]}})
+	w.flying = nil
+	w.putNode(node, 1000, 0, "", false)
+	wait := func(d time.Duration) []Remark {
+		for len(w.untold) > 0 {
+			w.tell()
+		}
+		w.pass(d)
+		w.books.resume()
+		w.decide()
+		return w.books.releases()
+	}
+	if got := wait(releaseAfter / 2); len(got) != 0 {
+		t.Fatalf("it is given back at once: %v", got)
+	}
+	got := wait(releaseAfter)
+	if len(got) != 1 || got[0].Key != "ns/p" || got[0].release.Name != "c" {
+		t.Fatalf("given back %v, want the claim", got)
+	}
+	used := w.claims["ns/c"].DeepCopy()
+	used.Status.ReservedFor = append(used.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "other", UID: "o"})
+	w.write(used)
+	if got := wait(2 * releaseAfter); len(got) != 0 {
+		t.Fatalf("it is given back although somebody uses it: %v", got)
+	}
+	back := w.claims["ns/c"].DeepCopy()
+	back.Status = resourceapi.ResourceClaimStatus{}
+	w.write(back)
+	wait(0)
+	if len(w.flying) != 1 || w.flying[0].Node == node {
+		t.Errorf("%v fly, want a bind to the other node", w.flying)
 	}
 }

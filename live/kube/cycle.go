@@ -46,6 +46,8 @@ type Remark struct {
 	// Another says that the kind of reason is another one than before, not only its
 	// numbers.
 	Another bool
+	// release is a claim to be given back instead, for want of which the pod waits.
+	release *resourceapi.ResourceClaim
 }
 
 // decide runs one cycle per profile and returns the binds to be carried out. They

@@ -376,6 +376,7 @@ func (o *owner) beat() {
 	if len(o.dueRemarks) == 0 {
 		o.dueRemarks = o.books.remarks()
 	}
+	o.dueRemarks = append(o.dueRemarks, o.books.releases()...)
 	f := o.books.figures()
 	f.Decisions, f.Refused = o.decisions, o.refused
 	f.PerSecond, f.Fragmentation = o.pace.beat(now, o.decisions), o.fragments
