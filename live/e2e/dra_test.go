@@ -64,8 +64,8 @@ func asking(count int64, change ...func(*resourceapi.ExactDeviceRequest)) resour
 	return resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "gpu", Exactly: q}}}}
 }
 
-// share asks for a part of each card.
-func share(milli int64, memory string) func(*resourceapi.ExactDeviceRequest) {
+// part asks for a part of each card.
+func part(milli int64, memory string) func(*resourceapi.ExactDeviceRequest) {
 	return func(q *resourceapi.ExactDeviceRequest) {
 		q.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{
 			dra.ComputeName: *resource.NewQuantity(milli, resource.DecimalSI), dra.MemoryName: resource.MustParse(memory),
@@ -279,7 +279,7 @@ func TestSharesOfCards(t *testing.T) {
 	r := newRig(t)
 	r.cards("n-0", 4)
 	r.cards("n-1", 4)
-	r.template("third", asking(1, share(300, "10Gi")))
+	r.template("third", asking(1, part(300, "10Gi")))
 	s, _ := r.schedule()
 	var pods []*corev1.Pod
 	for i := range 40 {
@@ -347,7 +347,7 @@ func TestClaimsAcrossRestarts(t *testing.T) {
 	for i := range 4 {
 		r.cards(fmt.Sprint("n-", i), 8)
 	}
-	r.template("half", asking(1, share(500, "20Gi")))
+	r.template("half", asking(1, part(500, "20Gi")))
 	var group sync.WaitGroup
 	group.Go(func() {
 		var pods []*corev1.Pod
