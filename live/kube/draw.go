@@ -113,16 +113,28 @@ func (s *Scheduler) draw(ctx context.Context, b *Bind, d *Draw) (*resourceapi.Re
 	result.AllocationTimestamp = &now
 	object.Status.Allocation = result
 	object.Status.ReservedFor = append(object.Status.ReservedFor, user)
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	updated, err := claims.UpdateStatus(call, object, metav1.UpdateOptions{})
-	cancel()
-	switch {
-	case err == nil:
-		return updated, nil
-	case definite(err):
-		return nil, fail(err)
+	return s.allocate(ctx, object, result, fail)
+}
+
+// allocate writes an allocation, and returns when it is known how that ended. A write
+// that nobody answered may still arrive, so the same one is written again until an
+// answer says that the version has moved on: then none can arrive any more.
+func (s *Scheduler) allocate(ctx context.Context, object *resourceapi.ResourceClaim, result *resourceapi.AllocationResult, fail func(error) error) (*resourceapi.ResourceClaim, error) {
+	for again := false; ; again = true {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		updated, err := s.config.Client.ResourceV1().ResourceClaims(object.Namespace).UpdateStatus(call, object, metav1.UpdateOptions{})
+		cancel()
+		switch {
+		case err == nil:
+			return updated, nil
+		case again && (apierrors.IsConflict(err) || apierrors.IsNotFound(err)):
+			return s.askClaim(ctx, object, result, fail(err))
+		case !again && definite(err):
+			return nil, fail(err)
+		case !pause(ctx, lookAgain):
+			return nil, ctx.Err()
+		}
 	}
-	return s.askClaim(ctx, object, result, fail(err))
 }
 
 // askClaim finds out whether an allocation was written after all.
