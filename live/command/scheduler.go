@@ -140,9 +140,13 @@ func run(ctx context.Context, o *options, config kube.Config) error {
 	if err != nil {
 		return err
 	}
+	objects, err := kube.ConnectDynamic(o.kubeconfig)
+	if err != nil {
+		return err
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	config.Client, config.Metrics = client, kube.NewMetrics(registry)
+	config.Client, config.Dynamic, config.Metrics = client, objects, kube.NewMetrics(registry)
 	var lock *term
 	if o.election.on {
 		if lock, err = o.election.term(config.Title(), client); err != nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/headrace-dev/headrace/live/devcluster"
@@ -30,10 +31,11 @@ const (
 	stopWithin = 20 * time.Second
 )
 
-// client talks to the cluster, whose kubeconfig lies at kubeconfig; both are set
-// once, before the first test.
+// client and objects talk to the cluster, whose kubeconfig lies at kubeconfig; all
+// are set once, before the first test.
 var (
 	client     kubernetes.Interface
+	objects    dynamic.Interface
 	kubeconfig string
 )
 
@@ -97,6 +99,9 @@ func withCluster(run func() int) (int, error) {
 		if path, ready := strings.CutPrefix(lines.Text(), devcluster.ReadyWord); ready {
 			kubeconfig = path
 			if client, err = kube.Connect(path); err != nil {
+				return 1, err
+			}
+			if objects, err = kube.ConnectDynamic(path); err != nil {
 				return 1, err
 			}
 			return run(), nil

@@ -136,6 +136,7 @@ func (r *rig) scheduleAs(config kube.Config) (*kube.Scheduler, func()) {
 	if testing.Verbose() {
 		level = slog.LevelWarn
 	}
+	config.Dynamic = objects
 	config.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	s := kube.New(config)
 	ctx, cancel := context.WithCancel(context.Background())

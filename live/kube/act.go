@@ -172,6 +172,9 @@ func (s *Scheduler) remarkAll(ctx context.Context) {
 
 // remark writes why a pod waits as its condition.
 func (s *Scheduler) remark(ctx context.Context, r *Remark) error {
+	if r.Group != nil {
+		return s.remarkGroup(ctx, r)
+	}
 	namespace, name, _ := strings.Cut(r.Key, "/")
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": r.UID},

@@ -36,6 +36,7 @@ type books struct {
 	paused map[string]*pod            // refused, to be tried again later
 	places map[string]bool            // domains the world knows
 	keeps  map[string][]facts.Keep    // of bound pods that keep others away
+	groups map[string]*group
 
 	draws draws // devices that we pick ourselves
 	evictions
@@ -96,7 +97,7 @@ func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
 		paused: make(map[string]*pod), places: make(map[string]bool),
-		keeps: make(map[string][]facts.Keep), draws: newDraws(), evictions: newEvictions(),
+		keeps: make(map[string][]facts.Keep), draws: newDraws(), evictions: newEvictions(), groups: make(map[string]*group),
 	}
 }
 

@@ -2,9 +2,11 @@ package kube
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -20,18 +22,42 @@ const clientQPS, clientBurst = 5000, 10000
 // Connect returns a client for a kubeconfig, or for the pod that this runs in
 // when path is empty.
 func Connect(path string) (kubernetes.Interface, error) {
-	c, err := clientcmd.BuildConfigFromFlags("", path)
+	c, err := configOf(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig %q: %w", path, err)
+		return nil, err
 	}
-	c = rest.CopyConfig(c)
-	c.QPS, c.Burst, c.UserAgent = clientQPS, clientBurst, "headrace-scheduler"
 	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(c)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Host, err)
 	}
 	return client, nil
+}
+
+// ConnectDynamic returns a client for objects without Go types of their own.
+func ConnectDynamic(path string) (dynamic.Interface, error) {
+	c, err := configOf(path)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(c)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", c.Host, err)
+	}
+	return client, nil
+}
+
+func configOf(path string) (*rest.Config, error) {
+	c, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig %q: %w", path, err)
+	}
+	c = rest.CopyConfig(c)
+	c.QPS, c.Burst, c.UserAgent = clientQPS, clientBurst, "headrace-scheduler"
+	// Warnings of the API server, of versions that will go one day, come with every
+	// answer; once is enough.
+	c.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
+	return c, nil
 }
 
 // Policies lists the policies by name.

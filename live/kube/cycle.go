@@ -48,6 +48,7 @@ type Remark struct {
 	Another bool
 	// release is a claim to be given back instead, for want of which the pod waits.
 	release *resourceapi.ResourceClaim
+	Group   *GroupRemark // set for a reason of a group
 }
 
 // decide runs one cycle per profile and returns the binds to be carried out. They
@@ -75,32 +76,44 @@ func (b *books) decideFor(t *turn, kind decision.CycleKind) []Bind {
 	}
 
 	var binds []Bind
-	for i := range plan.Decisions {
-		d := &plan.Decisions[i]
-		if d.Action == cluster.ActionEvict || len(d.After) > 0 {
+	for _, bundle := range plan.Bundles() {
+		if d := &bundle[0]; d.Action == cluster.ActionEvict || len(d.After) > 0 {
 			b.makeWay(snapshot, d)
 			continue
 		}
-		if d.Action != cluster.ActionBind {
-			b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "pod", snapshot.Pod(d.Pod).Spec.Name)
-			continue
-		}
-		key, host := snapshot.Pod(d.Pod).Spec.Name, snapshot.Node(d.Place.Node).Spec.Name
-		draws, err := b.drawn(&snapshot.View, key, d)
-		if err != nil {
-			b.log.Debug("a decision comes too early", "pod", key, "because", err)
-			continue
-		}
-		if err := b.apply(world.Accepted{Decision: *d}); err != nil {
-			b.log.Warn("a decision is not accepted", "because", err)
-			continue
-		}
-		p := b.pods[key]
-		p.story.placed(b.now, b.cycle, &snapshot.View, d)
-		binds = append(binds, b.dispatch(key, p, host, draws))
+		binds = append(binds, b.commit(&snapshot.View, bundle)...)
 	}
 	b.note(&snapshot.View, plan.Waiting)
 	b.nominate()
+	return binds
+}
+
+// commit accepts what is carried out together, and returns its binds.
+func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
+	if d := &bundle[0]; d.Action != cluster.ActionBind {
+		b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "pod", v.Pod(d.Pod).Spec.Name)
+		return nil
+	}
+	draws := make([][]Draw, len(bundle))
+	for i := range bundle {
+		key, err := v.Pod(bundle[i].Pod).Spec.Name, error(nil)
+		if draws[i], err = b.drawn(v, key, &bundle[i]); err != nil {
+			b.log.Debug("a decision comes too early", "pod", key, "because", err)
+			return nil
+		}
+	}
+	if err := b.apply(world.Acceptance(bundle)); err != nil {
+		b.log.Warn("a decision is not accepted", "because", err)
+		return nil
+	}
+	var binds []Bind
+	for i := range bundle {
+		d := &bundle[i]
+		key, host := v.Pod(d.Pod).Spec.Name, v.Node(d.Place.Node).Spec.Name
+		p := b.pods[key]
+		p.story.placed(b.now, b.cycle, v, d)
+		binds = append(binds, b.dispatch(key, p, host, draws[i]))
+	}
 	return binds
 }
 
@@ -204,11 +217,13 @@ func (b *books) said(p *pod) (why, string) {
 	case p.seen.Standing == facts.Held && p.seen.Waits != "":
 		return why{kind: "resource claim", sentence: p.seen.Waits}, corev1.PodReasonUnschedulable
 	case p.seen.Standing == facts.Held && p.seen.Why != "":
-		return why{kind: p.seen.Why, sentence: "asks for " + p.seen.Why + ", which Headrace does not place yet"}, corev1.PodReasonSchedulerError
+		return unsupported(p.seen.Why), corev1.PodReasonSchedulerError
 	case p.seen.Standing == facts.Waiting && p.kept:
 		return why{kind: "anti-affinity of other pods", sentence: "a bound pod keeps pods like it away, and Headrace does not place such pods yet"}, corev1.PodReasonSchedulerError
 	case p.footing == holding:
 		return why{kind: "room being made", sentence: "waits for pods of lower priority to leave " + p.node}, corev1.PodReasonUnschedulable
+	case p.footing == waiting && b.groupWhy(p) != "":
+		return unsupported("a group with " + b.groupWhy(p)), corev1.PodReasonSchedulerError
 	case p.footing == waiting && p.asOf > 0 && p.asOf == b.turnOf(p).cycle:
 		return p.why, corev1.PodReasonUnschedulable
 	case p.seen.Standing == facts.Waiting && p.footing == outside && p.tries >= tellRefused:

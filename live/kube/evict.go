@@ -31,6 +31,7 @@ type Ref struct{ Key, UID string }
 type Eviction struct {
 	Node             string
 	Holders, Victims []Ref
+	gives            bool // a group gives its room back: nobody has to be waiting for it
 }
 
 // EvictOutcome is what became of one eviction.
@@ -79,6 +80,9 @@ func (b *books) makeWay(s *cluster.Snapshot, d *decision.Decision) {
 		}
 		p.evicting, p.leaving = true, true
 		w.Victims = append(w.Victims, Ref{Key: key, UID: p.seen.UID})
+		if group := s.Pod(d.Pod).Spec.Group; group != cluster.None && s.Group(group).Stuck() {
+			w.gives = true
+		}
 		return
 	}
 	b.hold(key, p, node)
@@ -111,7 +115,7 @@ func (b *books) unhold(key string, p *pod) {
 func (b *books) nominate() {
 	for _, node := range slices.Sorted(maps.Keys(b.way)) {
 		w := b.way[node]
-		if len(w.Holders) == 0 { // nobody would have the room
+		if len(w.Holders) == 0 && !w.gives { // nobody would have the room
 			for _, victim := range w.Victims {
 				b.stay(victim.Key, b.pods[victim.Key])
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/headrace-dev/headrace/internal/core/decision"
@@ -39,6 +40,9 @@ const (
 // Config says what to schedule, and how.
 type Config struct {
 	Client kubernetes.Interface
+	// Dynamic reads and writes PodGroups of our own, where the cluster serves them.
+	// Nil: they are not looked at.
+	Dynamic dynamic.Interface
 	// Name is the schedulerName of the pods to take. Empty: DefaultName.
 	Name string
 	// Policy decides. Nil: our own.
@@ -374,7 +378,7 @@ func (o *owner) beat() {
 		o.review(now)
 	}
 	if len(o.dueRemarks) == 0 {
-		o.dueRemarks = o.books.remarks()
+		o.dueRemarks = append(o.books.remarks(), o.books.groupRemarks()...)
 	}
 	o.dueRemarks = append(o.dueRemarks, o.books.releases()...)
 	f := o.books.figures()

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,8 +33,12 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	groups, err := s.watchGroups(ctx)
+	if err != nil {
+		return err
+	}
 	var told []cache.InformerSynced
-	for _, w := range append(watches, devices...) {
+	for _, w := range slices.Concat(watches, devices, groups) {
 		if err := w.informer.SetTransform(slim); err != nil {
 			return fmt.Errorf("prepare an informer: %w", err)
 		}

@@ -19,7 +19,8 @@ import (
 )
 
 // text and number are attributes.
-func text(s string) resourceapi.DeviceAttribute  { return resourceapi.DeviceAttribute{StringValue: &s} }
+func text(s string) resourceapi.DeviceAttribute { return resourceapi.DeviceAttribute{StringValue: &s} }
+
 func number(n int64) resourceapi.DeviceAttribute { return resourceapi.DeviceAttribute{IntValue: &n} }
 
 // slice is one of a pool of NVIDIA's driver.

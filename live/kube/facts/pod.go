@@ -91,7 +91,7 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 		}
 	}
 	out.Added = world.PodAdded{
-		Name: Key(p), UID: out.UID, Kind: p.Labels[KindLabel], Request: request(p, gpu),
+		Name: Key(p), UID: out.UID, Kind: p.Labels[KindLabel], Group: groupName(p), Request: request(p, gpu),
 		Since: moment.Instant(max(p.CreationTimestamp.UnixMicro(), 0)),
 	}
 	out.Claims = claims(p)
@@ -186,8 +186,8 @@ func unsupported(p *corev1.Pod) string {
 			}
 		}
 	}
-	if s.SchedulingGroup != nil {
-		return "a pod group"
+	if s.SchedulingGroup != nil && s.SchedulingGroup.PodGroupName == nil {
+		return "a scheduling group of a kind that is not known"
 	}
 	return ""
 }

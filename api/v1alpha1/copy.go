@@ -1,0 +1,90 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// DeepCopyInto copies a group, with nothing shared.
+func (in *PodGroup) DeepCopyInto(out *PodGroup) {
+	out.TypeMeta = in.TypeMeta
+	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	in.Spec.DeepCopyInto(&out.Spec)
+	in.Status.DeepCopyInto(&out.Status)
+}
+
+// DeepCopy returns a copy that shares nothing.
+func (in *PodGroup) DeepCopy() *PodGroup {
+	if in == nil {
+		return nil
+	}
+	out := new(PodGroup)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyObject returns a copy as a runtime.Object.
+func (in *PodGroup) DeepCopyObject() runtime.Object {
+	if in == nil {
+		return nil
+	}
+	return in.DeepCopy()
+}
+
+// DeepCopyInto copies a list, with nothing shared.
+func (in *PodGroupList) DeepCopyInto(out *PodGroupList) {
+	out.TypeMeta = in.TypeMeta
+	in.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.Items = nil
+	if in.Items != nil {
+		out.Items = make([]PodGroup, len(in.Items))
+		for i := range in.Items {
+			in.Items[i].DeepCopyInto(&out.Items[i])
+		}
+	}
+}
+
+// DeepCopy returns a copy that shares nothing.
+func (in *PodGroupList) DeepCopy() *PodGroupList {
+	if in == nil {
+		return nil
+	}
+	out := new(PodGroupList)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyObject returns a copy as a runtime.Object.
+func (in *PodGroupList) DeepCopyObject() runtime.Object {
+	if in == nil {
+		return nil
+	}
+	return in.DeepCopy()
+}
+
+// DeepCopyInto copies a spec, with nothing shared.
+func (in *PodGroupSpec) DeepCopyInto(out *PodGroupSpec) {
+	*out = PodGroupSpec{HoldSeconds: copied(in.HoldSeconds), SchedulingPolicy: SchedulingPolicy{
+		Basic: copied(in.SchedulingPolicy.Basic), Gang: copied(in.SchedulingPolicy.Gang),
+	}}
+}
+
+// DeepCopyInto copies a status, with nothing shared.
+func (in *PodGroupStatus) DeepCopyInto(out *PodGroupStatus) {
+	out.Conditions = nil
+	if in.Conditions != nil {
+		out.Conditions = make([]metav1.Condition, len(in.Conditions))
+		for i := range in.Conditions {
+			in.Conditions[i].DeepCopyInto(&out.Conditions[i])
+		}
+	}
+}
+
+// copied returns a pointer to a copy of a value without pointers.
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	out := *p
+	return &out
+}

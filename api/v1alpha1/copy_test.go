@@ -1,0 +1,55 @@
+package v1alpha1
+
+import (
+	"reflect"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// full is a group in which every field is set; the test fails when one is added
+// that is not.
+func full() *PodGroup {
+	hold := int32(7)
+	return &PodGroup{
+		TypeMeta:   metav1.TypeMeta{Kind: "PodGroup", APIVersion: GroupVersion.String()},
+		ObjectMeta: metav1.ObjectMeta{Name: "g", Labels: map[string]string{"a": "b"}},
+		Spec:       PodGroupSpec{SchedulingPolicy: SchedulingPolicy{Basic: &BasicPolicy{}, Gang: &GangPolicy{MinCount: 3}}, HoldSeconds: &hold},
+		Status:     PodGroupStatus{Conditions: []metav1.Condition{{Type: PodGroupInitiallyScheduled, Message: "m"}}},
+	}
+}
+
+// A copy is equal, and a change of the copy leaves the first as it was.
+func TestCopySharesNothing(t *testing.T) {
+	for _, fields := range []any{full().Spec, full().Spec.SchedulingPolicy, full().Status} {
+		for i, v := 0, reflect.ValueOf(fields); i < v.NumField(); i++ {
+			if v.Field(i).IsZero() {
+				t.Errorf("%T.%s is not set: it is not tested", fields, v.Type().Field(i).Name)
+			}
+		}
+	}
+	list := &PodGroupList{Items: []PodGroup{*full()}}
+	c := list.DeepCopyObject().(*PodGroupList)
+	if !reflect.DeepEqual(c, list) {
+		t.Fatalf("copy %+v, want %+v", c, list)
+	}
+	c.Items[0].Labels["a"] = "c"
+	*c.Items[0].Spec.HoldSeconds = 9
+	c.Items[0].Spec.SchedulingPolicy.Gang.MinCount = 9
+	c.Items[0].Status.Conditions[0].Message = "n"
+	if !reflect.DeepEqual(&list.Items[0], full()) {
+		t.Errorf("after a change of the copy: %+v", list.Items[0])
+	}
+}
+
+// A scheme knows the objects by their kinds.
+func TestScheme(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := s.New(GroupVersion.WithKind("PodGroup")); err != nil || reflect.TypeOf(o) != reflect.TypeFor[*PodGroup]() {
+		t.Errorf("kind PodGroup is %T, %v", o, err)
+	}
+}

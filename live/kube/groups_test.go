@@ -1,0 +1,237 @@
+package kube
+
+import (
+	"fmt"
+	"maps"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/headrace-dev/headrace/internal/core/decision"
+
+	"github.com/headrace-dev/headrace/api/v1alpha1"
+
+	"github.com/headrace-dev/headrace/live/kube/facts"
+)
+
+// putGroup has the informers tell of a PodGroup of Kubernetes.
+func (w *truth) putGroup(name string, minimum int32, change ...func(*schedulingv1beta1.PodGroup)) {
+	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("group-" + name)}}
+	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: minimum}
+	for _, c := range change {
+		c(g)
+	}
+	f, _ := groupFacts(g)
+	w.later(message{tell: func(b *books) { b.groupSeen(f) }})
+}
+
+func (w *truth) deleteGroup(name string) {
+	w.later(message{tell: func(b *books) { b.groupGone(facts.GroupKey("ns", name, false)) }})
+}
+
+// createMember creates a pod of a group by the label of our own groups.
+func (w *truth) createMember(name, group string, gpus int) {
+	w.createPod(name, DefaultName, 1, gpus)
+	p := w.pods["ns/"+name].DeepCopy()
+	p.Labels = map[string]string{v1alpha1.PodGroupLabel: group}
+	w.untold = w.untold[:len(w.untold)-1]
+	w.writePod(p)
+}
+
+// putOwnGroup has the informers tell of a PodGroup of ours, as the dynamic client
+// shows it.
+func (w *truth) putOwnGroup(name string, minimum int64) {
+	g := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"namespace": "ns", "name": name, "uid": "own-" + name, "generation": int64(4)},
+		"spec":     map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": minimum}}, "holdSeconds": int64(60)},
+	}}
+	f, ok := groupFacts(g)
+	if !ok {
+		w.Fatalf("group %s could not be read", name)
+	}
+	w.later(message{tell: func(b *books) { b.groupSeen(f) }})
+}
+
+func (w *truth) tellAll() {
+	for len(w.untold) > 0 {
+		w.tell()
+	}
+}
+
+// The pods of a group wait for it, for each other and for room, say so, and are
+// bound together; the group's condition follows.
+func TestGroupIsBoundWhole(t *testing.T) {
+	w := newTruth(t)
+	w.putNode("n", 8, 2, "", true)
+	for i := range 3 {
+		w.createMember(fmt.Sprint("p-", i), "g", 1)
+	}
+	says := func(want string) {
+		t.Helper()
+		w.tellAll()
+		w.decide()
+		w.pass(tellAgain)
+		if said, _ := w.books.said(w.books.pods["ns/p-0"]); len(w.flying) > 0 || !strings.HasPrefix(said.sentence, want) {
+			t.Fatalf("%d binds, and the pod says %q; want it to wait because %q", len(w.flying), said.sentence, want)
+		}
+	}
+	says("group ns/g (scheduling.headrace.dev) does not exist yet")
+	w.putOwnGroup("g", 4)
+	says("3 of 4 members of its group have arrived")
+	w.createMember("p-3", "g", 1)
+	says("2 of 4 members have room; the next one needs 1 idle device")
+	remarks := w.books.groupRemarks()
+	if len(remarks) != 1 || remarks[0].Group.Scheduled || !remarks[0].Group.Own || remarks[0].Group.Generation != 4 || remarks[0].Reason != "Unschedulable" || !strings.HasPrefix(remarks[0].Message, "2 of 4 members have room") {
+		t.Errorf("remarks %+v", remarks)
+	}
+	if again := w.books.groupRemarks(); len(again) > 0 {
+		t.Errorf("the same was to be written again: %+v", again)
+	}
+	w.putNode("m", 8, 2, "", true)
+	w.tellAll()
+	w.decide()
+	if len(w.flying) != 4 {
+		t.Fatalf("%d binds, want 4", len(w.flying))
+	}
+	w.settleAll()
+	remarks = w.books.groupRemarks()
+	if len(remarks) != 1 || !remarks[0].Group.Scheduled || remarks[0].Reason != "Scheduled" || remarks[0].Message != "4 pods are bound, of 4 that start together" {
+		t.Errorf("remarks %+v", remarks)
+	}
+	w.pass(time.Hour)
+	if again := w.books.groupRemarks(); len(again) > 0 {
+		t.Errorf("written twice: %+v", again)
+	}
+	w.balanced("the group is bound")
+}
+
+// A member whose bind is refused comes back before anybody else, and the others
+// stay.
+func TestRefusedMemberComesBackFirst(t *testing.T) {
+	w := newTruth(t)
+	w.putNode("n", 8, 2, "", true)
+	w.putOwnGroup("g", 2)
+	w.createMember("p-0", "g", 1)
+	w.createMember("p-1", "g", 1)
+	w.tellAll()
+	w.decide()
+	w.land(0, true)
+	w.land(0, false)
+	w.createPod("important", DefaultName, 1, 1)
+	p := w.pods["ns/important"].DeepCopy()
+	priority := int32(9)
+	p.Spec.Priority = &priority
+	w.writePod(p)
+	w.tellAll()
+	// While the member pauses its room is anybody's; taken, the group stays broken.
+	w.pass(pauseFirst)
+	w.books.resume()
+	w.decide()
+	if len(w.flying) != 1 || w.flying[0].Key == "ns/important" {
+		t.Fatalf("binds %+v, want that of the group's member", w.flying)
+	}
+	w.settleAll()
+	w.balanced("the group is whole again")
+}
+
+// What a group asks for beyond a number of pods is named, and its pods wait.
+func TestGroupWithTopologyWaits(t *testing.T) {
+	w := newTruth(t)
+	w.putNode("n", 8, 2, "", true)
+	w.putGroup("g", 1, func(g *schedulingv1beta1.PodGroup) {
+		g.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: "rack"}}}
+	})
+	w.createPod("p", DefaultName, 1, 1)
+	p := w.pods["ns/p"].DeepCopy()
+	p.Spec.SchedulingGroup = schedulingGroup("g")
+	w.untold = w.untold[:len(w.untold)-1]
+	w.writePod(p)
+	w.tellAll()
+	w.decide()
+	w.pass(tellAfter)
+	want := "asks for a group with a topology for all of the group, which Headrace does not place yet"
+	if said, reason := w.books.said(w.books.pods["ns/p"]); len(w.flying) > 0 || said.sentence != want || reason != "SchedulerError" {
+		t.Errorf("%d binds, the pod says %s: %q", len(w.flying), reason, said.sentence)
+	}
+	if r := w.books.groupRemarks(); len(r) != 1 || r[0].Reason != "SchedulerError" {
+		t.Errorf("remarks %+v", r)
+	}
+	w.putGroup("g", 1)
+	w.tellAll()
+	w.decide()
+	if len(w.flying) != 1 {
+		t.Errorf("without the topology %d binds, want 1", len(w.flying))
+	}
+}
+
+// Whatever happens in whatever order, no plan leaves a group that the world knows
+// with fewer members than its minimum, and the books balance.
+func TestGroupsFollowTheTruth(t *testing.T) {
+	for seed := range int64(40) {
+		w, r := newTruth(t), rand.New(rand.NewSource(seed))
+		for i := range 3 {
+			w.putNode(fmt.Sprint("node-", i), 8, 4, "", true)
+		}
+		for range 300 {
+			w.pass(time.Duration(r.Intn(400)) * time.Millisecond)
+			switch name := fmt.Sprint("g-", r.Intn(4)); r.Intn(9) {
+			case 0:
+				w.putGroup(name, int32(1+r.Intn(4)))
+			case 1:
+				w.deleteGroup(name)
+			case 2, 3, 4:
+				if pod := fmt.Sprint("pod-", r.Intn(30)); w.pods["ns/"+pod] == nil {
+					w.createPod(pod, DefaultName, 1, r.Intn(3))
+					p := w.pods["ns/"+pod].DeepCopy()
+					p.Spec.SchedulingGroup = schedulingGroup(name)
+					w.untold = w.untold[:len(w.untold)-1]
+					w.writePod(p)
+				}
+			case 5:
+				if pods := slices.Sorted(maps.Keys(w.pods)); len(pods) > 0 {
+					w.deletePod(pods[r.Intn(len(pods))])
+				}
+			case 6:
+				w.books.resume()
+				w.decideWhole()
+			default:
+				w.tell()
+				if len(w.flying) > 0 {
+					w.land(r.Intn(len(w.flying)), r.Intn(4) == 0)
+				}
+			}
+			w.balanced(fmt.Sprint("a step of seed ", seed))
+		}
+		w.settleAll()
+		w.equal()
+	}
+}
+
+// decideWhole runs a cycle and looks at the groups of what it binds.
+func (w *truth) decideWhole() {
+	w.Helper()
+	binds := w.books.decide(decision.CycleArrival)
+	w.flying = append(w.flying, binds...)
+	v := w.books.world.View()
+	for i := range binds {
+		id, ok := w.books.world.Pod(binds[i].Key)
+		if !ok {
+			w.Fatalf("bind of %s, which the world does not know", binds[i].Key)
+		}
+		if g := v.Group(v.Pod(id).Spec.Group); !g.Whole() {
+			w.Fatalf("pod %s is bound with %d of at least %d members of group %s", binds[i].Key, g.Placed, g.Minimum, g.Name)
+		}
+	}
+}
+
+func schedulingGroup(name string) *corev1.PodSchedulingGroup {
+	return &corev1.PodSchedulingGroup{PodGroupName: &name}
+}
