@@ -130,8 +130,9 @@ func TestQuietAfterThePlan(t *testing.T) {
 
 // A crew is the same cluster told in any order.
 type crew struct {
-	nodes []world.NodeAdded
-	pods  []world.PodAdded
+	nodes  []world.NodeAdded
+	pods   []world.PodAdded
+	groups []world.GroupAdded
 }
 
 func drawCrew(t *rapid.T) crew {
@@ -146,6 +147,17 @@ func drawCrew(t *rapid.T) crew {
 		})
 	}
 	return c
+}
+
+// band puts some of the pods into groups.
+func (c *crew) band(t *rapid.T) {
+	names := []string{"", "", "few", "many", "none"}
+	for i := range c.pods {
+		c.pods[i].Group = names[rapid.IntRange(0, 4).Draw(t, "group")]
+	}
+	for _, name := range names[2:4] {
+		c.groups = append(c.groups, world.GroupAdded{Name: name, Minimum: int32(rapid.IntRange(1, 6).Draw(t, "minimum")), Queue: "team"})
+	}
 }
 
 // world tells the crew in its order.
@@ -163,6 +175,9 @@ func (c *crew) world(t fatal) *world.World {
 	for _, p := range c.pods {
 		events = append(events, p)
 	}
+	for _, g := range c.groups { // after the pods, which have to be put in its queue
+		events = append(events, g)
+	}
 	for _, e := range events {
 		if err := w.Apply(0, e); err != nil {
 			t.Fatalf("%T: %v", e, err)
@@ -176,6 +191,7 @@ func (c *crew) world(t fatal) *world.World {
 func TestSameThoughtInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCrew(t)
+		c.band(t)
 		all := policies()
 		policy := all[rapid.IntRange(0, len(all)-1).Draw(t, "policy")]
 		cycle := decision.Cycle{Number: 7, Seed: rapid.Int64().Draw(t, "seed")}
@@ -187,6 +203,7 @@ func TestSameThoughtInAnyOrder(t *testing.T) {
 		for run := range 20 {
 			shuffle(source, c.nodes)
 			shuffle(source, c.pods)
+			shuffle(source, c.groups)
 			other := c.world(t).Snapshot()
 			if other.Digest() != snapshot.Digest() {
 				t.Fatalf("run %d: digest %#x, told in another order %#x", run, snapshot.Digest(), other.Digest())

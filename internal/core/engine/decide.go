@@ -83,10 +83,10 @@ type round struct {
 	waiting []decision.Waiting
 	// full holds, per shape, what binds where there is no room left in this cycle.
 	// Room only shrinks while pods are placed, so the answer stands.
-	full       []*decision.Reason
-	shapesFull int               // how many there are
-	trying     bool              // between try, and keep or regret
-	filled     []cluster.ShapeID // those that became full since try
+	full   []*decision.Reason
+	looks  int               // rises with every look at the line, and every turn
+	trying bool              // between try, and keep or regret
+	filled []cluster.ShapeID // those that became full since try
 	// squads are the groups that have not got their minimum; nil without such.
 	squads     []squad
 	turnedAway map[uint64]*decision.Reason // why alike groups do not start
@@ -101,6 +101,7 @@ type round struct {
 // hopeful keeps the pods that may have room; for the others it remembers what
 // binds. Most of a long line is turned away here, by shape and unsorted.
 func (r *round) hopeful(line []cluster.PodID) []cluster.PodID {
+	r.looks++
 	kept := line[:0]
 	for _, pod := range line {
 		switch {
@@ -165,7 +166,6 @@ func (r *round) isFull(shape cluster.ShapeID) bool {
 	}
 	why := r.memo.reason(r.txn.View(), shape)
 	r.full[shape] = &why
-	r.shapesFull++
 	if r.trying {
 		r.filled = append(r.filled, shape)
 	}
@@ -220,6 +220,7 @@ func (r *round) why(pod cluster.PodID, shape cluster.ShapeID) *decision.Reason {
 
 // place gives a pod its turn, or its whole group.
 func (r *round) place(pod cluster.PodID) {
+	r.looks++
 	if s := r.waitingSquad(pod); s != nil {
 		if r.hopeless(pod) || !r.start(r.txn.View().Pod(pod).Spec.Group, s) {
 			r.wait(pod)

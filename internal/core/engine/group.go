@@ -7,6 +7,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/fit"
 )
 
 // squad is what a cycle knows of one group that has not got its minimum.
@@ -16,7 +17,7 @@ type squad struct {
 	// left over are placed like other pods.
 	started bool
 	why     *decision.Reason // why it does not start in this cycle
-	looked  int              // how many shapes were full when it was last counted
+	looked  int              // in which look its members were last counted
 }
 
 // muster files the waiting members of groups that have not got their minimum.
@@ -67,6 +68,7 @@ func (r *round) seated(pod cluster.PodID) bool {
 // mend places what broken groups lack, before anybody else's turn: first of those
 // that have run, then of the one whose time runs out first.
 func (r *round) mend() {
+	r.looks++
 	v := r.txn.Base()
 	var broken []cluster.GroupID
 	for i := range r.squads {
@@ -97,14 +99,14 @@ func (r *round) cannotStart(id cluster.GroupID, s *squad) bool {
 		s.why = &decision.Reason{Code: decision.GroupUnknown, Group: id}
 	case arrived < g.Minimum:
 		s.why = &decision.Reason{Code: decision.GroupMembers, Need: int64(g.Minimum), Have: int64(arrived)}
-	case s.looked != r.shapesFull+1:
+	case s.looked != r.looks:
 		hopeful := g.Placed
 		for _, pod := range s.members {
 			if !r.noRoom(pod) {
 				hopeful++
 			}
 		}
-		s.looked = r.shapesFull + 1
+		s.looked = r.looks
 		if hopeful < g.Minimum {
 			r.start(id, s) // fails, and says why
 		}
@@ -122,6 +124,10 @@ func (r *round) start(id cluster.GroupID, s *squad) bool {
 		return false
 	}
 	r.inOrder(s.members)
+	if seated == 0 && r.onOneNode(s.members[:missing]) {
+		s.started = true
+		return true
+	}
 	t := r.try()
 	var binds *decision.Reason
 	for _, pod := range s.members {
@@ -146,6 +152,39 @@ func (r *round) start(id cluster.GroupID, s *squad) bool {
 	}
 	r.turnedAway[likeness] = s.why
 	return false
+}
+
+// mostOnOneNode bounds for how many members one node is looked for: more pods than
+// that with a device each are on no machine.
+const mostOnOneNode = 64
+
+// onOneNode places pods that ask for the same together on one node, the best of
+// those that hold them all: work that talks is best off there. It places none where
+// no node does, or where the policy picks nodes itself.
+func (r *round) onOneNode(pods []cluster.PodID) bool {
+	v := r.txn.View()
+	shape := v.Pod(pods[0]).Spec.Shape
+	if r.policy.Choose != nil || len(pods) < 2 || len(pods) > mostOnOneNode || r.isFull(shape) {
+		return false
+	}
+	for _, pod := range pods {
+		if v.Pod(pod).Spec.Shape != shape {
+			return false
+		}
+	}
+	node := r.memo.bestForAll(v, shape, len(pods))
+	if node == cluster.None {
+		return false
+	}
+	t := r.try()
+	for _, pod := range pods {
+		if r.memo.value(v, shape, node) == unfit || !fit.Queue(v, pod, shape).None() || !r.take(pod, shape, node) {
+			r.regret(t)
+			return false
+		}
+	}
+	r.keep()
+	return true
 }
 
 // likeness hashes all that the room for a group depends on.

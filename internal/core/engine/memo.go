@@ -181,6 +181,37 @@ func (m *Memo) best(v *cluster.View, id cluster.ShapeID) (cluster.NodeID, int64)
 	return cluster.NodeID(best), score
 }
 
+// bestForAll returns the best node for one pod of the shape among those whose free
+// amounts and idle devices are enough for so many of them.
+func (m *Memo) bestForAll(v *cluster.View, id cluster.ShapeID, pods int) cluster.NodeID {
+	s, shape := m.refresh(v, id), v.Shape(id)
+	m.reprice(v)
+	need, idle := shape.Need, int32(0)
+	for range pods - 1 {
+		need = need.Plus(&shape.Need)
+	}
+	for i := range shape.Devices {
+		if d := &shape.Devices[i]; d.Whole() {
+			idle += d.Count * int32(pods)
+		}
+	}
+	best, score := int32(cluster.None), int64(unfit)
+	for i, value := range s.values {
+		if value == unfit {
+			continue
+		}
+		node := int32(i)
+		if value -= m.prices.Of(s.takes[i]); best >= 0 && (value < score || value == score && !earlier(m.ties, node, best)) {
+			continue
+		}
+		n := v.Node(cluster.NodeID(node))
+		if _, short := n.Free.ShortOf(&need); !short && n.IdleDevices >= idle {
+			best, score = node, value
+		}
+	}
+	return cluster.NodeID(best)
+}
+
 // reprice brings offers, counts and prices up to date.
 func (m *Memo) reprice(v *cluster.View) {
 	scarce := m.policy.Scarce
