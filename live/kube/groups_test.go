@@ -235,3 +235,48 @@ func (w *truth) decideWhole() {
 func schedulingGroup(name string) *corev1.PodSchedulingGroup {
 	return &corev1.PodSchedulingGroup{PodGroupName: &name}
 }
+
+// A group of which nothing has run gives its room back when its time to hold is
+// over, though nobody is told to have it.
+func TestStuckGroupGivesItsRoomBack(t *testing.T) {
+	e := newEvictor(t)
+	e.putNode("n", 8, 2, "", true)
+	e.putOwnGroup("g", 2)
+	e.createMember("p-0", "g", 1)
+	e.createMember("p-1", "g", 1)
+	e.tellAll()
+	e.decide()
+	lost := e.flying[0].Key
+	kept := e.flying[1].Key
+	e.land(0, true)
+	e.land(0, false)
+	e.deletePod(lost)
+	e.tellAll()
+	review := func() int {
+		e.books.decide(decision.CycleReview)
+		e.leaving = append(e.leaving, e.books.takeEvictions()...)
+		return len(e.leaving)
+	}
+	e.pass(time.Minute - time.Second)
+	if n := review(); n > 0 {
+		t.Fatalf("a second early: evictions %+v", e.leaving)
+	}
+	e.pass(2 * time.Second)
+	if n := review(); n != 1 || len(e.leaving[0].Victims) != 1 || e.leaving[0].Victims[0].Key != kept {
+		t.Fatalf("evictions %+v, want that of %s", e.leaving, kept)
+	}
+	e.carry(true)
+	e.balanced("a refused eviction")
+	if n := review(); n > 0 {
+		t.Errorf("evicted again at once: %+v", e.leaving)
+	}
+	e.pass(time.Minute + time.Second)
+	if n := review(); n != 1 {
+		t.Fatalf("evictions %+v when the time is over again, want one", e.leaving)
+	}
+	e.carry(false)
+	e.tellAll()
+	e.deletePod(kept)
+	e.settleAll()
+	e.equal()
+}

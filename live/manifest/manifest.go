@@ -110,14 +110,40 @@ const header = `# Headrace, installed without Helm:
 # Written from charts/headrace by the tests of live/manifest: edit the chart.
 `
 
+// Definitions returns the kinds of objects that the chart brings along, by name.
+// Helm installs them before all else, and never changes or removes them.
+func Definitions(dir string) ([]Object, error) {
+	c, err := loader.LoadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("load the chart %s: %w", dir, err)
+	}
+	var out []Object
+	for _, d := range c.CRDObjects() {
+		more, err := objectsIn(string(d.File.Data))
+		if err != nil {
+			return nil, fmt.Errorf("load the chart %s: %s: %w", dir, path.Base(d.Filename), err)
+		}
+		out = append(out, more...)
+	}
+	slices.SortFunc(out, func(a, b Object) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return out, nil
+}
+
 // Plain writes the manifests of a release with the chart's defaults: its
-// namespace, then its objects.
+// namespace, the kinds of objects that it brings along, then its objects.
 func Plain(w io.Writer, dir string, r Release) error {
 	objects, err := Render(dir, r, nil)
 	if err != nil {
 		return err
 	}
+	definitions, err := Definitions(dir)
+	if err != nil {
+		return err
+	}
 	text := header + namespaceOf(r)
+	for i := range definitions {
+		text += "---\n" + definitions[i].Text
+	}
 	for i := range objects {
 		text += "---\n" + objects[i].Text
 	}
