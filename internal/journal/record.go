@@ -44,7 +44,7 @@ func kinds() map[string]world.Event {
 		"learned": world.Learned{}, "lost": world.Lost{}, "node_added": world.NodeAdded{}, "node_changed": world.NodeChanged{}, "node_life": world.NodeLife{},
 		"node_removed": world.NodeRemoved{}, "pod_added": world.PodAdded{}, "pod_found": world.PodFound{}, "pod_removed": world.PodRemoved{},
 		"budget_known": world.BudgetKnown{}, "evict_refused": world.EvictRefused{}, "guarded": world.Guarded{},
-		"leaving": world.Leaving{}, "reserved": world.Reserved{},
+		"leaving": world.Leaving{}, "shape_known": world.ShapeKnown{}, "reserved": world.Reserved{},
 		"namespace_gone": world.NamespaceGone{}, "namespace_known": world.NamespaceKnown{}, "pod_labelled": world.PodLabelled{},
 		"queue_added": world.QueueAdded{}, "started": world.Started{},
 	}

@@ -19,15 +19,15 @@ import (
 
 // options are the flags.
 type options struct {
-	kubeconfig, name, policy, gpu string
-	profiles                      []string
-	record                        string
-	recordLimit                   int64
-	events, logFormat             string
-	preemption, verbose, ledger   bool
-	serving                       Serving
-	election                      election
-	admitting                     admitting
+	kubeconfig, name, policy, gpu        string
+	profiles                             []string
+	record                               string
+	recordLimit                          int64
+	events, logFormat                    string
+	preemption, verbose, ledger, beliefs bool
+	serving                              Serving
+	election                             election
+	admitting                            admitting
 }
 
 // usageError is a fault in the command line.
@@ -72,6 +72,7 @@ func Scheduler() *cobra.Command {
 	f.StringVar(&o.policy, "policy", "headrace", "the policy that decides: "+strings.Join(kube.Policies(), ", "))
 	f.StringVar(&o.gpu, "gpu-resource", string(kube.DefaultGPU), "the extended resource under which nodes offer GPUs")
 	f.StringArrayVar(&o.profiles, "profile", nil, "NAME=POLICY: take the pods with this schedulerName by this policy; may be given several times, instead of --scheduler-name and --policy")
+	f.BoolVar(&o.beliefs, "keep-beliefs", true, "keep what was learned in the ConfigMap "+kube.BeliefsName+" of the Lease's namespace, for the next start")
 	f.BoolVar(&o.preemption, "preemption", true, "evict pods of lower priority for one that has no room, within their disruption budgets")
 	f.StringVar(&o.record, "record", "", "write a journal to this file, for headrace replay; compressed when it ends in .gz")
 	f.Int64Var(&o.recordLimit, "record-limit", kube.DefaultRecordLimit, "end the journal at so many bytes of text")
@@ -146,6 +147,9 @@ func run(ctx context.Context, o *options, config kube.Config) error {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if o.beliefs {
+		config.BeliefsNamespace = o.election.namespace
+	}
 	config.Client, config.Dynamic, config.Metrics = client, objects, kube.NewMetrics(registry)
 	var lock *term
 	if o.election.on {

@@ -12,7 +12,6 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
-	"github.com/headrace-dev/headrace/internal/learn"
 	"github.com/headrace-dev/headrace/internal/world"
 
 	"github.com/headrace-dev/headrace/live/kube/facts"
@@ -40,9 +39,7 @@ type books struct {
 
 	draws draws // devices that we pick ourselves
 	evictions
-
-	demand  learn.Demand
-	beliefs cluster.Beliefs
+	learner
 	// stirred says that something happened since the last cycle after which a pod
 	// may be placed.
 	stirred bool
@@ -298,17 +295,4 @@ func (b *books) drop(key string, p *pod) {
 	}
 	p.leaving, p.guard = false, ""
 	p.footing, p.node, p.running = outside, "", false
-}
-
-// observe feeds an arrival to what is expected.
-func (b *books) observe(key string) {
-	v := b.world.View()
-	id, _ := b.world.Pod(key)
-	if !b.demand.Observe(v.Pod(id).Spec.Shape) {
-		return
-	}
-	b.beliefs.Demand, b.beliefs.Worth = b.demand.Table(), learn.Worth(v, &b.demand)
-	b.beliefs.Version++
-	beliefs := b.beliefs
-	b.must(world.Learned{Beliefs: &beliefs})
 }

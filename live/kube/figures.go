@@ -32,6 +32,10 @@ type Figures struct {
 	// expected to come, 0 to 1; nil before anything is expected. It is as old as the
 	// last review.
 	Fragmentation *float64
+	// DemandPods is how many arrivals the expectations rest on, and DemandDigest a
+	// hash of them: equal ones have equal hashes, whichever instance learned them.
+	DemandPods   int64
+	DemandDigest uint64
 	// Reasons counts waiting pods by what binds them, the most frequent first.
 	Reasons []ReasonCount
 }
@@ -45,7 +49,7 @@ type ReasonCount struct {
 
 // figures counts. It reads every row, so it is for once a second.
 func (b *books) figures() Figures {
-	f := Figures{Nodes: len(b.nodes), Paused: len(b.paused), Cycles: b.cycle, At: b.now}
+	f := Figures{Nodes: len(b.nodes), Paused: len(b.paused), Cycles: b.cycle, At: b.now, DemandPods: b.demand.Seen(), DemandDigest: b.demandDigest()}
 	v := b.world.View()
 	models := make(map[cluster.Symbol]*explain.Supply)
 	for i := range v.Nodes.Len() {

@@ -60,7 +60,11 @@ type Config struct {
 	RecordLimit int64
 	// ServeLedger lets callers from this very machine read the books.
 	ServeLedger bool
-	Log         *slog.Logger
+	// BeliefsNamespace is where what was learned is kept, in a ConfigMap; empty: it
+	// is not. It is written every BeliefsEvery; 0 is half a minute.
+	BeliefsNamespace string
+	BeliefsEvery     time.Duration
+	Log              *slog.Logger
 	// Metrics are told what happens. Nil: nobody is.
 	Metrics *Metrics
 	// Events says which events are written; see EventMode.
@@ -143,6 +147,9 @@ func New(c Config) *Scheduler {
 	if c.RecordLimit == 0 {
 		c.RecordLimit = DefaultRecordLimit
 	}
+	if c.BeliefsEvery == 0 {
+		c.BeliefsEvery = keepEvery
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -204,6 +211,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	o.books.tick(time.Now())
 	o.books.divide(s.config.Profiles)
+	if o.kept = s.newCheckpoint(); o.kept != nil {
+		o.kept.load(ctx, o.books)
+		workers.Go(func() { o.kept.keepAll(ctx) }) // ends with ctx
+	}
 	err := o.run(ctx, watched)
 	displaced := errors.Is(context.Cause(ctx), ErrDisplaced)
 	cancel()
@@ -236,6 +247,7 @@ type owner struct {
 	*Scheduler
 	books *books
 	heard versions // what the books were told of
+	kept  *checkpoint
 	// due are binds and remarks that no worker has taken yet.
 	dueBinds     []Bind
 	dueRemarks   []Remark
@@ -312,6 +324,7 @@ func (o *owner) hear(m *message) {
 	o.heard.hear(m)
 	o.books.hear(m)
 	if m.synced {
+		o.books.expect()
 		f := o.books.figures()
 		o.config.Log.Info("the world is rebuilt", "nodes", f.Nodes, "pods", len(o.books.pods), "bound", f.Bound, "waiting", f.Waiting)
 		o.synced.Store(true)
@@ -377,6 +390,7 @@ func (o *owner) beat() {
 	if now.Sub(o.lastReview) >= review {
 		o.review(now)
 	}
+	o.kept.beat(now, o.books)
 	if len(o.dueRemarks) == 0 {
 		o.dueRemarks = append(o.books.remarks(), o.books.groupRemarks()...)
 	}

@@ -1,0 +1,139 @@
+// Package beliefs writes what a scheduler has learned as bytes, and reads it back.
+//
+//	data, err := beliefs.Encode(&b)
+//	b, err := beliefs.Decode(data)
+//
+// The bytes are a line that names format and version, the SHA-256 of what follows,
+// and gzipped JSON. Requests are written out by content, because the ids of shapes
+// are those of one run. The package is free of clients; where the bytes are kept is
+// left to package kube.
+package beliefs
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/headrace-dev/headrace/internal/world"
+)
+
+// Version is the version of the format. Readers refuse others.
+const Version = 1
+
+const (
+	// MostBytes bounds what is written: an object of the API server is at most
+	// 1 MiB, with its frame.
+	MostBytes = 900 << 10
+	// mostText bounds what is read back out of a compressed text.
+	mostText = 64 << 20
+	// mostAsks bounds how many requests are kept.
+	mostAsks = 20_000
+)
+
+const frame = "headrace-beliefs "
+
+// Beliefs are what was learned.
+type Beliefs struct {
+	// At is until when it was learned, in Unix microseconds.
+	At   int64   `json:"at"`
+	Next int64   `json:"next"`
+	Left int64   `json:"left"`
+	Asks []Ask   `json:"asks"`
+	Fill []Price `json:"fill,omitempty"`
+}
+
+// Ask is how many pods of a kind came with a request.
+type Ask struct {
+	Kind    string        `json:"kind,omitempty"`
+	Request world.Request `json:"request"`
+	Pods    int64         `json:"pods"`
+}
+
+// Price is the price of a size of share in the packing plan.
+type Price struct {
+	Milli int     `json:"milli"`
+	Price float64 `json:"price"`
+}
+
+// Encode writes beliefs. Where they are too many, the rarest requests are left out.
+func Encode(b *Beliefs) ([]byte, error) {
+	out := *b
+	out.Asks = slices.Clone(b.Asks)
+	slices.SortStableFunc(out.Asks, func(x, y Ask) int { return -cmp.Compare(x.Pods, y.Pods) })
+	out.Asks = out.Asks[:min(len(out.Asks), mostAsks)]
+	for {
+		data, err := encode(&out)
+		if err != nil || len(data) <= MostBytes {
+			return data, err
+		}
+		if len(out.Asks) == 0 {
+			return nil, fmt.Errorf("encode beliefs: %d bytes without any request", len(data))
+		}
+		out.Asks = out.Asks[:len(out.Asks)/2]
+	}
+}
+
+func encode(b *Beliefs) ([]byte, error) {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("encode beliefs: %w", err)
+	}
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	if _, err := w.Write(text); err != nil {
+		return nil, fmt.Errorf("encode beliefs: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("encode beliefs: %w", err)
+	}
+	sum := sha256.Sum256(zipped.Bytes())
+	out := fmt.Appendf(nil, "%s%d\n", frame, Version)
+	return append(append(out, sum[:]...), zipped.Bytes()...), nil
+}
+
+// The ways in which bytes are no beliefs.
+var (
+	ErrForm     = errors.New("these are no beliefs of this version")
+	ErrChecksum = errors.New("the checksum is another one")
+)
+
+// Decode reads beliefs. It checks their form, not their sense.
+func Decode(data []byte) (*Beliefs, error) {
+	line, rest, found := bytes.Cut(data, []byte("\n"))
+	if want := fmt.Sprintf("%s%d", frame, Version); !found || string(line) != want {
+		return nil, fmt.Errorf("%w: they begin with %.40q, not with %q", ErrForm, line, want)
+	}
+	if len(rest) < sha256.Size {
+		return nil, fmt.Errorf("%w: %d bytes after the first line", ErrForm, len(rest))
+	}
+	if sum := sha256.Sum256(rest[sha256.Size:]); !bytes.Equal(sum[:], rest[:sha256.Size]) {
+		return nil, ErrChecksum
+	}
+	r, err := gzip.NewReader(bytes.NewReader(rest[sha256.Size:]))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrForm, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(r, mostText+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrForm, err)
+	}
+	if len(text) > mostText {
+		return nil, fmt.Errorf("%w: more than %d bytes of text", ErrForm, mostText)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	var out Beliefs
+	if err := dec.Decode(&out); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrForm, err)
+	}
+	if len(out.Asks) > mostAsks {
+		return nil, fmt.Errorf("%w: %d requests, at most %d", ErrForm, len(out.Asks), mostAsks)
+	}
+	return &out, nil
+}
