@@ -118,6 +118,9 @@ func newSides(t *testing.T, nodes []*corev1.Node, pods []*corev1.Pod) *sides {
 		t.Fatal(err)
 	}
 	s := &sides{trial: kube.NewTrial(kube.Config{}), checker: checker, nodes: make(map[string]*corev1.Node), pods: make(map[string]*corev1.Pod)}
+	for _, n := range namespaces() {
+		s.trial.NamespaceIs(n)
+	}
 	for _, n := range nodes {
 		s.trial.NodeIs(n)
 		s.checker.NodeIs(n.Name, n)

@@ -42,6 +42,8 @@ func (c *Config) abilities(devices bool) []ability {
 	out := []ability{
 		{"list", "", "nodes", ""},
 		{"watch", "", "nodes", ""},
+		{"list", "", "namespaces", ""},
+		{"watch", "", "namespaces", ""},
 		{"list", "", "pods", ""},
 		{"watch", "", "pods", ""},
 		{"get", "", "pods", ""},

@@ -90,8 +90,6 @@ func (q *inquiry) standing(out *explain.Pod) {
 	case p.seen.Standing == facts.Held:
 		r.Code = "NotJudged"
 		out.Help = []string{"a pod that does not ask for it"}
-	case p.kept:
-		r.Code = "KeptAway"
 	case p.tries > 0:
 		r = explain.Reason{Code: "BindRefused", Kind: refusedKind, Says: "the bind was refused: " + p.refusal}
 		out.Help = []string{"it is tried again at " + p.pause.UTC().Format("15:04:05") + " UTC"}

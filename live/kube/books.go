@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
@@ -34,8 +33,9 @@ type books struct {
 	at     map[string]map[string]*pod // bound pods by the node they name, known or not
 	paused map[string]*pod            // refused, to be tried again later
 	places map[string]bool            // domains the world knows
-	keeps  map[string][]facts.Keep    // of bound pods that keep others away
-	groups map[string]*group
+	// namespaces holds the labels of those that are known.
+	namespaces map[string]map[string]string
+	groups     map[string]*group
 
 	draws draws // devices that we pick ourselves
 	evictions
@@ -64,7 +64,6 @@ type pod struct {
 	node    string         // where it is charged or would be; empty for none
 	serial  uint64         // of its last bind
 	running bool           // the world knows that it runs
-	kept    bool           // a bound pod keeps it away
 	first   time.Time
 	tries   int
 	pause   time.Time // not to be tried again before
@@ -94,7 +93,7 @@ func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
 		paused: make(map[string]*pod), places: make(map[string]bool),
-		keeps: make(map[string][]facts.Keep), draws: newDraws(), evictions: newEvictions(), groups: make(map[string]*group),
+		namespaces: make(map[string]map[string]string), draws: newDraws(), evictions: newEvictions(), groups: make(map[string]*group),
 	}
 }
 
@@ -149,7 +148,6 @@ func (b *books) podSeen(key string, seen facts.Pod) {
 	}
 	p.seen = seen
 	b.settle(key, p)
-	b.keep(key, seen.Keeps)
 	if seen.Standing == facts.Absent {
 		delete(b.pods, key)
 	}
@@ -165,38 +163,7 @@ func (b *books) podGone(key string) {
 	b.reindex(key, p, facts.Pod{})
 	p.seen.Standing = facts.Absent
 	b.settle(key, p)
-	b.keep(key, nil)
 	delete(b.pods, key)
-}
-
-// keep books whom a bound pod keeps away, and looks again at those who wait. They
-// are held back wherever there is room, since the world does not know who may
-// not be beside whom.
-func (b *books) keep(key string, keeps []facts.Keep) {
-	if len(keeps) == len(b.keeps[key]) { // a pod's anti-affinity never changes
-		return
-	}
-	delete(b.keeps, key)
-	if len(keeps) > 0 {
-		b.keeps[key] = keeps
-	}
-	for _, other := range slices.Sorted(maps.Keys(b.pods)) {
-		if p := b.pods[other]; p.seen.Standing == facts.Waiting {
-			b.settle(other, p)
-		}
-	}
-}
-
-// keptOff says whether a bound pod keeps a waiting one away from itself.
-func (b *books) keptOff(p *pod) bool {
-	for _, keeps := range b.keeps { // order: one is enough
-		for i := range keeps {
-			if keeps[i].Off(&p.seen) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // reindex keeps the index of bound pods by node.
@@ -223,14 +190,11 @@ func (b *books) settle(key string, p *pod) {
 		delete(b.paused, key)
 		b.drop(key, p)
 	case facts.Waiting:
-		p.kept = b.keptOff(p)
-		if p.kept && p.footing == waiting {
-			b.drop(key, p)
-		}
+		b.relabel(key, p)
 		if p.footing == waiting && !reflect.DeepEqual(p.seen.Added, p.entered) {
 			b.drop(key, p) // it asks for something else now
 		}
-		if p.footing == outside && !p.kept && b.paused[key] == nil {
+		if p.footing == outside && b.paused[key] == nil {
 			b.enter(key, p)
 			if p.tries == 0 {
 				b.observe(key)
@@ -238,6 +202,7 @@ func (b *books) settle(key string, p *pod) {
 		}
 	case facts.Charged:
 		delete(b.paused, key)
+		b.relabel(key, p)
 		b.settleBound(key, p)
 	}
 }

@@ -316,35 +316,6 @@ func TestOverdrawnNodeTakesNothing(t *testing.T) {
 	}
 }
 
-// A pod that a bound one keeps away waits until that one has gone, and says so.
-func TestKeptAway(t *testing.T) {
-	w := newTruth(t)
-	w.putNode("n", 8, 4, "", true)
-	w.createPod("lonely", "other", 1, 0)
-	lonely := w.pods["ns/lonely"].DeepCopy()
-	lonely.Spec.NodeName = "n"
-	lonely.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
-		{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"loud": "yes"}}, TopologyKey: corev1.LabelHostname},
-	}}}
-	w.writePod(lonely)
-	for _, name := range []string{"loud", "quiet"} {
-		w.createPod(name, DefaultName, 1, 0)
-		w.pods["ns/"+name].Labels = map[string]string{name: "yes"}
-	}
-	w.settleAll()
-	if got := w.bound()["n"]; !slices.Equal(got, []string{"ns/lonely", "ns/quiet"}) {
-		t.Errorf("bound beside the lonely pod: %v, want only the quiet one", got)
-	}
-	if got := w.books.remarks(); len(got) != 1 || got[0].Key != "ns/loud" || !strings.Contains(got[0].Message, "keeps pods like it away") {
-		t.Errorf("remarks %+v, want that loud is kept away", got)
-	}
-	w.deletePod("ns/lonely")
-	w.settleAll()
-	if got := w.bound()["n"]; !slices.Equal(got, []string{"ns/loud", "ns/quiet"}) {
-		t.Errorf("bound after the lonely pod has left: %v, want both", got)
-	}
-}
-
 // A refused bind makes its pod pause, twice as long each time.
 func TestRefusedBindPauses(t *testing.T) {
 	w := newTruth(t)

@@ -218,8 +218,6 @@ func (b *books) said(p *pod) (why, string) {
 		return why{kind: "resource claim", sentence: p.seen.Waits}, corev1.PodReasonUnschedulable
 	case p.seen.Standing == facts.Held && p.seen.Why != "":
 		return unsupported(p.seen.Why), corev1.PodReasonSchedulerError
-	case p.seen.Standing == facts.Waiting && p.kept:
-		return why{kind: "anti-affinity of other pods", sentence: "a bound pod keeps pods like it away, and Headrace does not place such pods yet"}, corev1.PodReasonSchedulerError
 	case p.footing == holding:
 		return why{kind: "room being made", sentence: "waits for pods of lower priority to leave " + p.node}, corev1.PodReasonUnschedulable
 	case p.footing == waiting && b.groupWhy(p) != "":

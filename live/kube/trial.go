@@ -42,6 +42,9 @@ func (t *Trial) NodeIs(n *corev1.Node) { t.books.nodeSeen(facts.NodeOf(n, t.conf
 // NodeGone tells that a node is deleted.
 func (t *Trial) NodeGone(name string) { t.books.nodeGone(name) }
 
+// NamespaceIs tells the labels of a namespace.
+func (t *Trial) NamespaceIs(n *corev1.Namespace) { t.books.namespaceSeen(n.Name, n.Labels) }
+
 // PodIs tells what a pod is now.
 func (t *Trial) PodIs(p *corev1.Pod) {
 	t.books.podSeen(facts.Key(p), facts.PodOf(p, t.config.Name, t.config.GPU))
@@ -71,7 +74,7 @@ func (t *Trial) Standing(key string) Standing {
 		return Standing{}
 	}
 	said, _ := t.books.said(p)
-	return Standing{Says: said.sentence, Unjudged: p.seen.Standing == facts.Held && p.seen.Why != "" || p.kept}
+	return Standing{Says: said.sentence, Unjudged: p.seen.Standing == facts.Held && p.seen.Why != ""}
 }
 
 // Audit recomputes every account, and says where they differ.

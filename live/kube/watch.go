@@ -38,6 +38,7 @@ func (s *Scheduler) watch(ctx context.Context) error {
 		return err
 	}
 	var told []cache.InformerSynced
+	watches = append(watches, s.watchNamespaces(ctx))
 	for _, w := range slices.Concat(watches, devices, groups) {
 		if err := w.informer.SetTransform(slim); err != nil {
 			return fmt.Errorf("prepare an informer: %w", err)

@@ -57,8 +57,6 @@ type Pod struct {
 	Leaving bool
 	// Nominated is the node that a waiting pod was promised room of.
 	Nominated string
-	// Keeps are the pods that a bound pod keeps away from where it is.
-	Keeps []Keep
 
 	namespace string
 	labels    map[string]string
@@ -73,7 +71,7 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 	case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
 		return out
 	case out.Node != "":
-		out.Standing, out.Keeps = Charged, keeps(p)
+		out.Standing = Charged
 	case p.Spec.SchedulerName != scheduler || p.DeletionTimestamp != nil:
 		return out
 	case len(p.Spec.SchedulingGates) > 0:
@@ -94,6 +92,7 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 		Name: Key(p), UID: out.UID, Kind: p.Labels[KindLabel], Group: groupName(p), Request: request(p, gpu),
 		Since: moment.Instant(max(p.CreationTimestamp.UnixMicro(), 0)),
 	}
+	ties(p, &out.Added)
 	out.Claims = claims(p)
 	if p.Spec.Priority != nil {
 		out.Added.Priority = *p.Spec.Priority
@@ -164,32 +163,10 @@ func unsupported(p *corev1.Pod) string {
 			return "volume " + v.Name + " of a kind that ties the pod to some nodes"
 		}
 	}
-	if a := s.Affinity; a != nil {
-		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			return "affinity to other pods"
-		}
-		if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			return "anti-affinity to other pods"
-		}
-	}
-	for i := range s.TopologySpreadConstraints {
-		if s.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
-			return "topology spread"
-		}
-	}
-	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
-		for i := range containers {
-			for _, port := range containers[i].Ports {
-				if port.HostPort > 0 {
-					return "ports of the host"
-				}
-			}
-		}
-	}
 	if s.SchedulingGroup != nil && s.SchedulingGroup.PodGroupName == nil {
 		return "a scheduling group of a kind that is not known"
 	}
-	return ""
+	return unreadable(p)
 }
 
 // local says whether a volume can be had on every node.
