@@ -66,11 +66,12 @@ func TestConformance(t *testing.T) {
 type figures struct {
 	bound, full int            // full: both find no room
 	unready     int            // only a node that is not ready would take it
+	held        int            // the room is kept for a pod that others leave for
 	unjudged    map[string]int // placed by the filters and not judged by Headrace, by why
 }
 
 func (f *figures) add(g figures) {
-	f.bound, f.full, f.unready = f.bound+g.bound, f.full+g.full, f.unready+g.unready
+	f.bound, f.full, f.unready, f.held = f.bound+g.bound, f.full+g.full, f.unready+g.unready, f.held+g.held
 	for why, n := range g.unjudged { // order: sums
 		f.hold(why, n)
 	}
@@ -90,8 +91,8 @@ func (f *figures) String() string {
 		total += f.unjudged[why]
 		fmt.Fprintf(&out, "\n%6d %s", f.unjudged[why], why)
 	}
-	return fmt.Sprintf("%d pods bound and agreed, %d without room on both sides, %d would go to a node that is not ready, %d have room and are held back:%s",
-		f.bound, f.full, f.unready, total, out.String())
+	return fmt.Sprintf("%d pods bound and agreed, %d without room on both sides, %d would go to a node that is not ready, %d wait for room that is kept for others, %d have room and are held back:%s",
+		f.bound, f.full, f.unready, f.held, total, out.String())
 }
 
 // sides are the two that are compared, and what both were told.
@@ -203,6 +204,8 @@ func (s *sides) left(f *figures) string {
 		switch {
 		case len(room) > 0 && standing.Unjudged:
 			f.hold(standing.Says, 1)
+		case len(room) > 0 && s.trial.Holds():
+			f.held++ // by a pod for which others are on their way out
 		case len(room) > 0:
 			return fmt.Sprintf("%s waits (%s), and upstream's filters would let it onto %v", key, standing.Says, room)
 		case unready:

@@ -68,7 +68,7 @@ func (w *truth) pass(d time.Duration) {
 }
 
 func (w *truth) putNode(name string, cpu, gpus int, taint string, ready bool) {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{corev1.LabelHostname: name}}}
 	n.Status.Allocatable = corev1.ResourceList{
 		corev1.ResourceCPU: *resource.NewQuantity(int64(cpu), resource.DecimalSI), corev1.ResourcePods: resource.MustParse("20"),
 		DefaultGPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI),

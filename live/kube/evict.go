@@ -284,11 +284,21 @@ func (b *books) keepPromises() []Bind {
 		switch why := b.check(key, node); {
 		case why.None():
 			binds = b.bindHeld(binds, key, p, node)
-		case why.Code.Future() == decision.AfterRoom && b.emptying(node):
+		case why.Code.Future() == decision.AfterRoom && b.emptying(node) && !b.fitsSomewhere(key):
 			b.hold(key, p, node)
 		}
 	}
 	return binds
+}
+
+// fitsSomewhere says whether a waiting pod has room on any node now.
+func (b *books) fitsSomewhere(key string) bool {
+	for name := range b.nodes { // order: one is enough
+		if b.check(key, name).None() {
+			return true
+		}
+	}
+	return false
 }
 
 // several stands for the budgets of a pod that more than one covers: the eviction

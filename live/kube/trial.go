@@ -77,5 +77,8 @@ func (t *Trial) Standing(key string) Standing {
 	return Standing{Says: said.sentence, Unjudged: p.seen.Standing == facts.Held && p.seen.Why != ""}
 }
 
+// Holds says whether room is kept for pods until others have left.
+func (t *Trial) Holds() bool { return len(t.books.holds) > 0 }
+
 // Audit recomputes every account, and says where they differ.
 func (t *Trial) Audit() error { return t.books.audit() }
