@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -45,6 +46,8 @@ func (e *election) flags(f *pflag.FlagSet) {
 // check names the first flag that cannot be.
 func (e *election) check() error {
 	switch {
+	case e.leaseFor < time.Second: // the Lease counts whole seconds
+		return fmt.Errorf("--leader-elect-lease-duration %v: must be at least 1s", e.leaseFor)
 	case e.retryEach <= 0:
 		return fmt.Errorf("--leader-elect-retry-period %v: must be above 0", e.retryEach)
 	case e.renewWithin <= time.Duration(leaderelection.JitterFactor*float64(e.retryEach)):
@@ -94,7 +97,8 @@ func (t *term) end() time.Time {
 	return time.Time{}
 }
 
-// term returns the lock of this instance.
+// term returns the lock of this instance. Its name is drawn: host and process
+// number are the same for two containers that share the network of their node.
 func (e *election) term(name string, client kubernetes.Interface) (*term, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -102,7 +106,7 @@ func (e *election) term(name string, client kubernetes.Interface) (*term, error)
 	}
 	return &term{holds: e.renewWithin, Interface: &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: name},
-		Client:    client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: fmt.Sprintf("%s-%d", host, os.Getpid())},
+		Client:    client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
 	}}, nil
 }
 

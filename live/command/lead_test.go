@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -56,6 +57,7 @@ func TestElectionFlags(t *testing.T) {
 		{leaseFor, renewWithin, retryEvery, ""},
 		{leaseFor, renewWithin, 0, "--leader-elect-retry-period 0s: must be above 0"},
 		{leaseFor, retryEvery, retryEvery, "--leader-elect-renew-deadline 2s: must be above 1.2 times the retry period of 2s"},
+		{time.Millisecond, time.Microsecond, time.Nanosecond, "--leader-elect-lease-duration 1ms: must be at least 1s"},
 		{renewWithin, renewWithin, retryEvery, "--leader-elect-lease-duration 10s: must be above the renew deadline of 10s"},
 	} {
 		e := election{leaseFor: c.lease, renewWithin: c.renew, retryEach: c.retry}
@@ -66,5 +68,23 @@ func TestElectionFlags(t *testing.T) {
 		if got != c.want {
 			t.Errorf("lease %v, renew %v, retry %v: got %q, want %q", c.lease, c.renew, c.retry, got, c.want)
 		}
+	}
+}
+
+// Two instances never have the same name, also where host and process number are
+// the same.
+func TestInstancesDiffer(t *testing.T) {
+	e := election{}
+	client := kubernetes.New(nil)
+	one, err := e.term("headrace", client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := e.term("headrace", client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one.Identity() == two.Identity() {
+		t.Errorf("both are %s", one.Identity())
 	}
 }

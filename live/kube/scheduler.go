@@ -118,7 +118,8 @@ type Scheduler struct {
 
 	figures atomic.Pointer[Figures]
 	synced  atomic.Bool
-	beaten  atomic.Int64 // when the owner was last seen alive, in Unix nanoseconds
+	born    time.Time
+	beaten  atomic.Int64 // when the owner was last seen alive, in nanoseconds since born
 }
 
 // New returns a scheduler that does nothing until it is run.
@@ -154,7 +155,7 @@ func New(c Config) *Scheduler {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Scheduler{
-		config: c, inbox: make(chan message, inboxLength), binds: make(chan Bind), remarks: make(chan Remark),
+		born: time.Now(), config: c, inbox: make(chan message, inboxLength), binds: make(chan Bind), remarks: make(chan Remark),
 		outcomes: make(chan Outcome), asks: make(chan func(*owner)), ledgers: make(chan *Ledger, 1),
 		events: make(chan event, eventsKept), forbidden: make(chan error, 1),
 		evictions: make(chan Eviction), evicted: make(chan EvictOutcome),
@@ -174,7 +175,7 @@ func (s *Scheduler) Ready() bool { return s.synced.Load() }
 
 // Alive says whether the owner of the world has been seen within a span.
 func (s *Scheduler) Alive(within time.Duration) bool {
-	return time.Since(time.Unix(0, s.beaten.Load())) < within
+	return time.Since(s.born)-time.Duration(s.beaten.Load()) < within
 }
 
 // Run schedules until the context ends, and lets the binds in flight come to their
@@ -378,7 +379,7 @@ func (o *owner) think(kind decision.CycleKind) {
 // beat does what is done once a second.
 func (o *owner) beat() {
 	now := time.Now()
-	o.beaten.Store(now.UnixNano())
+	o.beaten.Store(int64(now.Sub(o.born)))
 	if err := o.books.record.beat(); err != nil {
 		o.config.Log.Error("the journal ends", "because", err)
 	}
