@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -127,10 +128,14 @@ type identities struct {
 	tokens  pair
 }
 
-// newIdentities makes all keys and certificates anew. Those of an earlier start
-// in the same directory are replaced: nothing in etcd depends on them.
-func newIdentities(dir string) (identities, error) {
-	a, err := newAuthority(dir)
+// newIdentities makes all keys and certificates anew, unless the directory is kept
+// and those of an earlier start are there: its clients know them. Nothing in etcd
+// depends on them.
+func newIdentities(o *Options) (identities, error) {
+	if ids, ok := kept(o.Dir); ok && o.Keep {
+		return ids, nil
+	}
+	a, err := newAuthority(o.Dir)
 	if err != nil {
 		return identities{}, err
 	}
@@ -146,4 +151,28 @@ func newIdentities(dir string) (identities, error) {
 	}
 	ids.tokens, err = a.signingKeys()
 	return ids, err
+}
+
+// kept returns the files of an earlier start, if they are complete and good for
+// half as long as new ones.
+func kept(dir string) (identities, bool) {
+	a := authority{dir: dir}
+	of := func(name string) pair { return pair{cert: a.file(name + ".crt"), key: a.file(name + ".key")} }
+	ids := identities{
+		ca: a.file("ca.crt"), server: of("server"), admin: of("admin"), kubelet: of("kubelet-client"),
+		tokens: pair{cert: a.file("service-accounts.pub"), key: a.file("service-accounts.key")},
+	}
+	for _, p := range []pair{ids.server, ids.admin, ids.kubelet} {
+		loaded, err := tls.LoadX509KeyPair(p.cert, p.key)
+		if err != nil || time.Until(loaded.Leaf.NotAfter) < validity/2 {
+			return ids, false
+		}
+	}
+	// These are written last.
+	for _, path := range []string{ids.ca, ids.tokens.cert, ids.tokens.key} {
+		if _, err := os.Stat(path); err != nil {
+			return ids, false
+		}
+	}
+	return ids, true
 }

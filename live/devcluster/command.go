@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,7 @@ func Command() *cobra.Command {
 	f.StringVar(&devices, "devices", devicesPlugin, "who offers the cards of the nodes: plugin (the kubelet's device plugin: whole ones) or dra (a driver of Dynamic Resource Allocation: shares, too)")
 	f.BoolVar(&o.Keep, "keep", false, "leave the directory behind; a later start goes on from there")
 	f.BoolVar(&o.Bare, "bare", false, "no simulated nodes and no node controllers")
+	f.IntVar(&o.Port, "port", 0, "where kube-apiserver listens (0: any free port)")
 	f.BoolVar(&untilEOF, "until-eof", false, "stop as well when standard input ends")
 	return c
 }
@@ -82,6 +84,9 @@ const (
 func runCommand(ctx context.Context, o *Options, out io.Writer) error {
 	if o.Nodes < 0 {
 		return usageError{fmt.Errorf("--nodes %d: must not be negative", o.Nodes)}
+	}
+	if o.Port < 0 || o.Port > math.MaxUint16 {
+		return usageError{fmt.Errorf("--port %d: must be 0 to %d", o.Port, math.MaxUint16)}
 	}
 	if o.Dir == "" {
 		dir, err := os.MkdirTemp("", "headrace-devcluster-")

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -74,15 +75,15 @@ func startEtcd(o *Options, ids *identities) (*embed.Etcd, string, error) {
 
 // freePort returns a loopback address that was free a moment ago.
 func freePort() (string, error) {
-	l, err := listen()
+	l, err := listen(0)
 	if err != nil {
 		return "", err
 	}
 	return l.Addr().String(), l.Close()
 }
 
-func listen() (net.Listener, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func listen(port int) (net.Listener, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("listen on the loopback interface: %w", err)
 	}

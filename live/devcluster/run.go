@@ -41,6 +41,9 @@ type Options struct {
 	// Bare leaves out nodes, KWOK and node controllers: the caller brings its own
 	// nodes, ready ones, and nobody says that they have gone silent.
 	Bare bool
+	// Port is where kube-apiserver listens; 0 is any that is free. With Keep and the
+	// same port, clients of an earlier start can go on.
+	Port int
 	// Progress is told what is being started.
 	Progress func(what string)
 }
@@ -91,7 +94,7 @@ func Run(ctx context.Context, o Options, ready func(*Cluster)) error {
 		return err
 	}
 	p := &plane{options: &o, failed: make(chan error, 4)}
-	p.ids, err = newIdentities(o.Dir)
+	p.ids, err = newIdentities(&o)
 	if err == nil {
 		err = p.run(ctx, nodes, ready)
 	}
@@ -135,7 +138,7 @@ func (p *plane) run(ctx context.Context, nodes []trace.Node, ready func(*Cluster
 	defer p.stop(stopParts, served)
 
 	p.options.Progress("kube-apiserver")
-	l, err := listen()
+	l, err := listen(p.options.Port)
 	if err != nil {
 		close(served)
 		return err
