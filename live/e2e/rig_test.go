@@ -295,7 +295,7 @@ func (r *rig) inBounds() int {
 	held := make(map[string]corev1.ResourceList)
 	gpus := int64(0)
 	for _, p := range r.pods() {
-		if p.Spec.NodeName == "" {
+		if p.Spec.NodeName == "" || finished(&p) {
 			continue
 		}
 		if held[p.Spec.NodeName] == nil {
