@@ -90,18 +90,26 @@ func (s *Scheduler) writeBind(ctx context.Context, b *Bind) error {
 	namespace, name, _ := strings.Cut(b.Key, "/")
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if err := s.mayWrite(); err != nil {
+		return err
+	}
 	if s.config.Term != nil {
-		until := s.config.Term()
-		if !time.Now().Before(until) {
-			return ErrDisplaced
-		}
-		ctx, cancel = context.WithDeadline(ctx, until)
+		ctx, cancel = context.WithDeadline(ctx, s.config.Term())
 		defer cancel()
 	}
 	return s.config.Client.CoreV1().Pods(namespace).Bind(ctx, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(b.UID)},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: b.Node},
 	}, metav1.CreateOptions{})
+}
+
+// mayWrite returns ErrDisplaced when the term of this instance is over. It is
+// asked before every write that gives away or takes back what nodes have.
+func (s *Scheduler) mayWrite() error {
+	if s.config.Term != nil && !time.Now().Before(s.config.Term()) {
+		return ErrDisplaced
+	}
+	return nil
 }
 
 // definite says whether an answer means that nothing was written.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -129,9 +130,16 @@ func schedulerAt(t *testing.T, h http.Handler) *Scheduler {
 func TestBindWithinTerm(t *testing.T) {
 	script := &scripted{}
 	s := schedulerAt(t, script)
-	s.config.Term = func() time.Time { return time.Now() }
+	s.config.Term = func() time.Time { return time.Now().Add(-time.Second) }
 	if err := s.bind(t.Context(), &Bind{Key: "ns/p", UID: "uid", Node: "n"}); !errors.Is(err, ErrDisplaced) || len(script.calls) > 0 {
 		t.Errorf("after the term: error %v after calls %v, want %v and no call", err, script.calls, ErrDisplaced)
+	}
+	if err := s.evictOne(t.Context(), Ref{Key: "ns/p", UID: "uid"}); !errors.Is(err, ErrDisplaced) || len(script.calls) > 0 {
+		t.Errorf("after the term: evicting: error %v after calls %v, want %v and no call", err, script.calls, ErrDisplaced)
+	}
+	claim := Draw{Claim: &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}}
+	if _, err := s.draw(t.Context(), &Bind{Key: "ns/p", UID: "uid", Node: "n"}, &claim); !errors.Is(err, ErrDisplaced) || len(script.calls) > 0 {
+		t.Errorf("after the term: allocating: error %v after calls %v, want %v and no call", err, script.calls, ErrDisplaced)
 	}
 	gone := make(chan struct{})
 	s = schedulerAt(t, http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {

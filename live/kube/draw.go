@@ -93,6 +93,9 @@ func (s *Scheduler) draw(ctx context.Context, b *Bind, d *Draw) (*resourceapi.Re
 		return fmt.Errorf("allocate %s/%s for %s: %w", namespace, d.Claim.Name, b.Key, err)
 	}
 
+	if err := s.mayWrite(); err != nil {
+		return nil, fail(err)
+	}
 	object := d.Claim.DeepCopy()
 	if d.Result == nil {
 		return s.reserve(ctx, object, user, fail)

@@ -93,6 +93,9 @@ func (s *Scheduler) evictOne(ctx context.Context, r Ref) error {
 	namespace, name, _ := strings.Cut(r.Key, "/")
 	uid := types.UID(r.UID)
 	for try := 1; ; try++ {
+		if err := s.mayWrite(); err != nil {
+			return fmt.Errorf("evict %s: %w", r.Key, err)
+		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		err := s.config.Client.PolicyV1().Evictions(namespace).Evict(call, &policyv1.Eviction{
 			ObjectMeta:    metav1.ObjectMeta{Namespace: namespace, Name: name},

@@ -72,8 +72,8 @@ type Config struct {
 	// Namespace is where the scheduler says of itself where it can be reached, and
 	// what events about itself belong to. Empty: DefaultNamespace.
 	Namespace string
-	// Term returns the instant until which this instance may write binds. It is
-	// asked before each. Nil: it may for ever.
+	// Term returns the instant until which this instance may write binds, claims
+	// and evictions. It is asked before each. Nil: it may for ever.
 	Term func() time.Time
 }
 
