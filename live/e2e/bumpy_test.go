@@ -36,7 +36,7 @@ type bumpy struct {
 
 const (
 	// Of a call on a rough way, how long it takes.
-	slowLeast, slowMost = 100 * time.Millisecond, time.Second
+	slowLeast, slowMost = 50 * time.Millisecond, 600 * time.Millisecond
 	// cutEvery is how long a watch lives on a rough way.
 	cutEvery = 2 * time.Second
 )

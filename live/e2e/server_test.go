@@ -14,7 +14,7 @@ const (
 	// long one.
 	holeShort, holeLong = 3 * time.Second, 20 * time.Second
 	// roughPods are placed on the rough way.
-	roughPods = 80
+	roughPods = 50
 )
 
 func podsOf(name string, count int) []*corev1.Pod {
