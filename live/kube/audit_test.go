@@ -44,10 +44,10 @@ func TestAuditSound(t *testing.T) {
 	if len(transit) != 1 || transit["pod ns/fresh"] == "" {
 		t.Errorf("on their way are %v, want only the fresh pod", transit)
 	}
-	if again := overdue(transit, transit); len(again) != 1 || again[0].Pod != "ns/fresh" {
+	if again, _ := overdue(transit, transit); len(again) != 1 || again[0].Pod != "ns/fresh" {
 		t.Errorf("overdue after the same again: %v, want the fresh pod", again)
 	}
-	if again := overdue(map[string]string{"pod ns/fresh": "1 to 2"}, transit); len(again) != 0 {
+	if again, _ := overdue(map[string]string{"pod ns/fresh": "1 to 2"}, transit); len(again) != 0 {
 		t.Errorf("overdue after another way: %v, want nothing", again)
 	}
 }
@@ -109,22 +109,36 @@ func TestAuditFindsFaults(t *testing.T) {
 	}
 }
 
-// A bind that was carried out and that nobody tells of is overdue at the second
-// audit; one in flight is not.
-func TestAuditOverdueBind(t *testing.T) {
+// Of a bind that was carried out and that nobody told of between two audits the
+// API server is asked: it is a difference when the pod is not where the ledger has
+// it. One in flight is none.
+func TestAuditUnheardBind(t *testing.T) {
 	w := newTruth(t)
 	w.putNode("n", 8, 2, "", true)
 	w.createPod("p", DefaultName, 1, 1)
 	w.tell()
 	w.tell()
 	w.decide()
-	_, flying := w.audited()
-	if got := overdue(flying, flying); len(got) != 0 {
-		t.Errorf("in flight: overdue %v, want nothing", got)
+	if _, flying := w.audited(); len(flying) != 1 {
+		t.Errorf("on its way: %v, want the bind", flying)
+	} else if found, binds := overdue(flying, flying); len(found)+len(binds) != 0 {
+		t.Errorf("in flight: overdue %v and binds of %v, want nothing", found, binds)
 	}
 	w.books.outcome(&Outcome{Bind: w.flying[0]})
 	_, done := w.audited()
-	if got := overdue(done, done); len(got) != 1 || !strings.Contains(got[0].Says, "nobody told of it") {
-		t.Errorf("carried out: overdue %v, want the pod", got)
+	found, binds := overdue(done, done)
+	if len(found) != 0 || !slices.Equal(binds, []string{"ns/p"}) {
+		t.Fatalf("carried out: overdue %v and binds of %v, want the bind of the pod", found, binds)
+	}
+	script := &scripted{}
+	a := auditor{Scheduler: schedulerAt(t, script)}
+	l := w.books.ledger(DefaultGPU)
+	l.Pods[0].UID = "uid" // of the scripted pod
+	if got := a.unheard(t.Context(), l, binds); len(got) != 1 || !strings.Contains(got[0].Says, "its bind to n was carried out") {
+		t.Errorf("the pod is not bound: %v, want that said", got)
+	}
+	script.node = "n"
+	if got := a.unheard(t.Context(), l, binds); len(got) != 0 {
+		t.Errorf("the pod is bound where it should be: %v, want nothing", got)
 	}
 }

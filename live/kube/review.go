@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,14 +51,14 @@ func (a *auditor) auditAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case l := <-a.ledgers:
-			a.raise(ctx, a.compare(l))
+			a.raise(ctx, a.compare(ctx, l))
 		}
 	}
 }
 
 // compare returns where a ledger differs from the stores, which are never behind
 // it. What was on its way at the audit before and still is was not heard of.
-func (a *auditor) compare(l *Ledger) []Difference {
+func (a *auditor) compare(ctx context.Context, l *Ledger) []Difference {
 	var nodes []*corev1.Node
 	for _, object := range a.nodes.List() {
 		if n, ok := object.(*corev1.Node); ok {
@@ -71,15 +72,16 @@ func (a *auditor) compare(l *Ledger) []Difference {
 		}
 	}
 	found, transit := auditLedger(l, nodes, pods, a.config.takes, a.config.GPU)
-	found = append(found, overdue(a.transit, transit)...)
+	late, binds := overdue(a.transit, transit)
 	a.transit = transit
-	return found
+	return slices.Concat(found, late, a.unheard(ctx, l, binds))
 }
 
 // overdue lists what has been on the same way for the whole time between two
-// audits. A bind in flight may take as long as the API server lets it.
-func overdue(before, now map[string]string) []Difference {
-	var out []Difference
+// audits, and apart from that the pods whose binds were carried out in that time
+// without the informers having told. A bind in flight may take as long as the API
+// server lets it.
+func overdue(before, now map[string]string) (found []Difference, binds []string) {
 	for what, way := range now { // order: raised one by one, each by itself
 		if before[what] != way {
 			continue
@@ -88,13 +90,35 @@ func overdue(before, now map[string]string) []Difference {
 		says := "the ledger has not followed from version " + way
 		switch kind {
 		case "node":
-			out = append(out, Difference{Node: name, Says: says})
+			found = append(found, Difference{Node: name, Says: says})
 		case "pod":
-			out = append(out, Difference{Pod: name, Says: says})
+			found = append(found, Difference{Pod: name, Says: says})
 		default:
 			if strings.HasPrefix(way, stateBound+" ") {
-				out = append(out, Difference{Pod: strings.TrimPrefix(name, "of "), Says: "its bind was carried out, and nobody told of it: " + way})
+				binds = append(binds, strings.TrimPrefix(name, "of "))
 			}
+		}
+	}
+	slices.Sort(binds)
+	return found, binds
+}
+
+// unheard asks for pods whose binds the informers have not told of: that is their
+// delay, as long as the API server has the pods where the ledger does. Without an
+// answer nothing is known.
+func (a *auditor) unheard(ctx context.Context, l *Ledger, binds []string) []Difference {
+	var out []Difference
+	for _, key := range binds[:min(len(binds), mostDifferences)] {
+		i, known := slices.BinarySearchFunc(l.Pods, key, func(e Entry, key string) int { return strings.Compare(e.Pod, key) })
+		if !known {
+			continue
+		}
+		namespace, name, _ := strings.Cut(key, "/")
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		p, err := a.config.Client.CoreV1().Pods(namespace).Get(call, name, metav1.GetOptions{})
+		cancel()
+		if e := &l.Pods[i]; err == nil && string(p.UID) == e.UID && p.Spec.NodeName != e.Node {
+			out = append(out, Difference{Pod: key, Says: fmt.Sprintf("it is bound to %q, in the ledger its bind to %s was carried out", p.Spec.NodeName, e.Node)})
 		}
 	}
 	return out
