@@ -27,7 +27,9 @@ func podsOf(name string, count int) []*corev1.Pod {
 
 func (r *rig) delete(name string) {
 	r.Helper()
-	r.ok(client.CoreV1().Pods(r.namespace).Delete(r.Context(), name, *metav1.NewDeleteOptions(0)))
+	if err := client.CoreV1().Pods(r.namespace).Delete(r.Context(), name, *metav1.NewDeleteOptions(0)); err != nil {
+		r.Errorf("delete pod %s: %v", name, err)
+	}
 }
 
 // The API server answers late, turns calls away, loses some before and some after
