@@ -31,6 +31,7 @@ func clusterVerbs() [][2]string {
 		{"explain", "say why a pod waits, or why it is where it is"},
 		{"top", "show nodes, GPUs in use and what pods wait for"},
 		{"queue", "list the waiting pods in the order of their turn"},
+		{"whatif", "say when pods would start if they were submitted now, and who would pay"},
 	}
 }
 

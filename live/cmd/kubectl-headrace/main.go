@@ -56,7 +56,7 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	cluster := devcluster.Command()
 	cluster.Use, cluster.Hidden = clusterVerb, true
-	root.AddCommand(upCommand(), downCommand(), cluster)
+	root.AddCommand(upCommand(), downCommand(), whatifCommand(), cluster)
 	root.AddCommand(ask.Commands()...)
 	return root
 }
