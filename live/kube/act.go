@@ -37,7 +37,7 @@ func (s *Scheduler) bindAll(ctx, calls context.Context) {
 			return
 		case b := <-s.binds:
 			started := time.Now()
-			claims, err := s.bindWithClaims(calls, &b)
+			claims, gone, err := s.bindWithClaims(calls, &b)
 			if calls.Err() != nil {
 				return
 			}
@@ -46,7 +46,7 @@ func (s *Scheduler) bindAll(ctx, calls context.Context) {
 				s.tellOfPod(b.Key, b.UID, corev1.EventTypeNormal, "Scheduled", "placed on "+b.Node)
 			}
 			select {
-			case s.outcomes <- Outcome{Bind: b, Err: err, Claims: claims}:
+			case s.outcomes <- Outcome{Bind: b, Err: err, Claims: claims, Gone: gone}:
 			case <-ctx.Done():
 				return
 			}

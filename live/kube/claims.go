@@ -1,12 +1,14 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -69,6 +71,8 @@ type hold struct {
 type plan struct {
 	own   int // device requests that come from no claim, the first ones
 	steps []claimStep
+	// bridge is how its extended resources may come from a driver; nil for not at all.
+	bridge *bridge
 }
 
 // claimStep is one claim of a plan. Without choices the claim is allocated already.
@@ -82,6 +86,16 @@ type claimStep struct {
 type Draw struct {
 	Claim  *resourceapi.ResourceClaim
 	Result *resourceapi.AllocationResult
+	// Uses says, for a claim that is to be made first, which container uses what of it.
+	Uses []corev1.ContainerExtendedResourceRequest
+}
+
+// name is what the claim is known by; one that is not made yet by its pod.
+func (d *Draw) name() string {
+	if len(d.Uses) > 0 {
+		return pending(d.Claim.Namespace + "/" + d.Claim.OwnerReferences[0].Name)
+	}
+	return d.Claim.Namespace + "/" + d.Claim.Name
 }
 
 func newDraws() draws {
@@ -188,6 +202,7 @@ func (b *books) claimSeen(object *resourceapi.ResourceClaim) {
 		return
 	}
 	c.object = object
+	b.adopt(c)
 	b.draws.dirty[name] = true
 	if old == nil || old.UID != object.UID || (old.Status.Allocation == nil) != (object.Status.Allocation == nil) ||
 		(old.DeletionTimestamp == nil) != (object.DeletionTimestamp == nil) {
@@ -237,7 +252,7 @@ func (b *books) recall(c *claim) {
 // bound pod hold its devices themselves.
 func (b *books) claimed(key string, seen facts.Pod) facts.Pod {
 	b.unclaim(key)
-	if len(seen.Claims) == 0 || seen.Standing == facts.Absent {
+	if len(seen.Claims)+len(seen.Asked) == 0 || seen.Standing == facts.Absent {
 		return seen
 	}
 	b.draws.raws[key] = seen
@@ -256,6 +271,10 @@ func (b *books) claimed(key string, seen facts.Pod) facts.Pod {
 			seen.Standing = facts.Held
 			return seen
 		}
+	}
+	if !r.cross() {
+		seen.Standing = facts.Held
+		return seen
 	}
 	seen.Added.Request, seen.Added.Alternatives = r.requests[0], r.requests[1:]
 	if len(seen.Added.Alternatives) == 0 {
@@ -295,11 +314,28 @@ func (b *books) drawn(v *cluster.View, key string, d *decision.Decision) ([]Draw
 			break
 		}
 	}
+	bridged := p.bridge != nil && choice >= p.bridge.from
+	if bridged {
+		p.own, choice = 0, 0
+	}
 	host := v.Node(d.Place.Node)
 	devices, _ := b.draws.pools.Devices(host.Spec.Name)
 	next := 0
 	for i := range p.own {
 		next += int(v.Shape(d.Place.Shape).Devices[i].Count)
+	}
+	pick := func(requests []dra.Request) (picked []*dra.Device, err error) {
+		for k := range requests {
+			for range requests[k].World.Count {
+				position := int(d.Place.Grants[next].Device - host.Spec.FirstDevice)
+				if position >= len(devices) {
+					return nil, fmt.Errorf("the devices of node %s have changed", host.Spec.Name)
+				}
+				picked = append(picked, devices[position])
+				next++
+			}
+		}
+		return picked, nil
 	}
 	var out []Draw
 	for i := range p.steps {
@@ -311,16 +347,9 @@ func (b *books) drawn(v *cluster.View, key string, d *decision.Decision) ([]Draw
 		draw := Draw{Claim: c.object}
 		if len(s.choices) > 0 {
 			requests := s.choices[choice%len(s.choices)]
-			var picked []*dra.Device
-			for k := range requests {
-				for range requests[k].World.Count {
-					position := int(d.Place.Grants[next].Device - host.Spec.FirstDevice)
-					if position >= len(devices) {
-						return nil, fmt.Errorf("the devices of node %s have changed", host.Spec.Name)
-					}
-					picked = append(picked, devices[position])
-					next++
-				}
+			picked, err := pick(requests)
+			if err != nil {
+				return nil, err
 			}
 			result, err := dra.Allocate(c.object, requests, host.Spec.Name, picked)
 			if err != nil {
@@ -330,7 +359,21 @@ func (b *books) drawn(v *cluster.View, key string, d *decision.Decision) ([]Draw
 		}
 		out = append(out, draw)
 	}
-	return out, nil
+	if !bridged {
+		return out, nil
+	}
+	if c := b.draws.claims[pending(key)]; c != nil && c.flight != nil && !c.flight.landed {
+		return nil, errors.New("the claim for its extended resources is being written")
+	}
+	picked, err := pick(p.bridge.choice)
+	if err != nil {
+		return nil, err
+	}
+	result, err := dra.Allocate(p.bridge.claim, p.bridge.choice, host.Spec.Name, picked)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, Draw{Claim: p.bridge.claim, Result: result, Uses: p.bridge.uses}), nil
 }
 
 // takeOff books that allocations are on their way.
@@ -339,23 +382,31 @@ func (b *books) takeOff(key string, p *pod, draws []Draw) {
 		if draws[i].Result == nil {
 			continue
 		}
-		name := draws[i].Claim.Namespace + "/" + draws[i].Claim.Name
+		name := draws[i].name()
 		b.claim(name).flight = &flight{pod: key, uid: p.seen.UID, devices: p.entered.Request.Devices, result: draws[i].Result}
 	}
 }
 
 // land takes in what became of the claims of a bind.
 func (b *books) land(o *Outcome) {
+	for _, object := range o.Claims {
+		b.claimSeen(object)
+	}
+	names := make([]string, 0, len(o.Bind.Draws)+len(o.Claims)+len(o.Gone))
 	for i := range o.Bind.Draws {
-		object := o.Bind.Draws[i].Claim
-		name := object.Namespace + "/" + object.Name
+		names = append(names, o.Bind.Draws[i].name())
+	}
+	for _, object := range slices.Concat(o.Claims, o.Gone) {
+		names = append(names, object.Namespace+"/"+object.Name)
+	}
+	for _, name := range names {
 		if c := b.draws.claims[name]; c != nil && c.flight != nil && c.flight.uid == o.Bind.UID {
 			c.flight.landed = true
 			b.draws.dirty[name] = true
 		}
 	}
-	for _, object := range o.Claims {
-		b.claimSeen(object)
+	for _, object := range o.Gone {
+		b.claimGone(object.Namespace+"/"+object.Name, object.UID)
 	}
 }
 

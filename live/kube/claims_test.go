@@ -90,6 +90,10 @@ func (w *drawTruth) createUser(name string, claims ...string) {
 func (w *drawTruth) drawAll(b *Bind) (written []*resourceapi.ResourceClaim, err error) {
 	for i := range b.Draws {
 		d := &b.Draws[i]
+		if len(d.Uses) > 0 {
+			written = append(written, w.makeFor(b, d))
+			continue
+		}
 		name := d.Claim.Namespace + "/" + d.Claim.Name
 		now := w.claims[name]
 		if now == nil || d.Result != nil && now.ResourceVersion != d.Claim.ResourceVersion || d.Result == nil && now.Status.Allocation == nil {
@@ -124,7 +128,14 @@ func (w *drawTruth) land(i, fails int) {
 		}
 	}
 	if err != nil {
-		for k, c := range written {
+		var gone []*resourceapi.ResourceClaim
+		for k := len(written) - 1; k >= 0; k-- {
+			c := written[k]
+			if len(b.Draws[k].Uses) > 0 {
+				w.deleteClaim(c)
+				gone, written = append(gone, c), slices.Delete(written, k, k+1)
+				continue
+			}
 			back := c.DeepCopy()
 			back.Status.ReservedFor = slices.DeleteFunc(back.Status.ReservedFor, func(u resourceapi.ResourceClaimConsumerReference) bool { return string(u.UID) == b.UID })
 			if len(back.Status.ReservedFor) == 0 {
@@ -133,8 +144,33 @@ func (w *drawTruth) land(i, fails int) {
 			w.write(back)
 			written[k] = back
 		}
+		w.books.outcome(&Outcome{Bind: b, Err: err, Claims: written, Gone: gone})
+		return
 	}
-	w.books.outcome(&Outcome{Bind: b, Err: err, Claims: written})
+	w.books.outcome(&Outcome{Bind: b, Claims: written})
+}
+
+// makeFor makes the claim behind an extended resource, and tells the pod.
+func (w *drawTruth) makeFor(b *Bind, d *Draw) *resourceapi.ResourceClaim {
+	w.uids++
+	c := d.Claim.DeepCopy()
+	c.Name, c.UID = fmt.Sprint(c.GenerateName, w.uids), types.UID(fmt.Sprint("claim-", w.uids))
+	c.Status.Allocation = d.Result.DeepCopy()
+	dra.Name(c.Status.Allocation, func() types.UID { w.shares++; return types.UID(fmt.Sprint("share-", w.shares)) })
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: c.OwnerReferences[0].Name, UID: types.UID(b.UID)}}
+	w.write(c)
+	if p := w.pods[b.Key]; p != nil && string(p.UID) == b.UID {
+		p = p.DeepCopy()
+		p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{RequestMappings: d.Uses, ResourceClaimName: c.Name}
+		w.writePod(p)
+	}
+	return c
+}
+
+func (w *drawTruth) deleteClaim(c *resourceapi.ResourceClaim) {
+	name := c.Namespace + "/" + c.Name
+	delete(w.claims, name)
+	w.untold = append(w.untold, func() { w.books.claimGone(name, c.UID) })
 }
 
 // leave deletes a pod; its claims are given back by the controller, as in a cluster.
@@ -153,6 +189,9 @@ func (w *drawTruth) leave(key string) {
 				c.Status.Allocation = nil
 			}
 			w.write(c)
+		}
+		if owner := metav1.GetControllerOf(c); owner != nil && owner.UID == p.UID {
+			w.deleteClaim(c)
 		}
 	}
 }
@@ -286,8 +325,12 @@ func TestAllocationsAgainstUpstream(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			from := rand.New(rand.NewSource(int64(seed)))
 			w := newDrawTruth(t, 1+from.Intn(3), 4)
+			extended := string(DefaultGPU)
+			w.books.classSeen(dra.Class, dra.ClassOf(extended))
 			for i := range 120 {
-				switch from.Intn(12) {
+				switch from.Intn(13) {
+				case 12:
+					w.createPod(fmt.Sprint("p-", i), DefaultName, 1, 1+from.Intn(2))
 				case 0, 1, 2:
 					name := fmt.Sprint("c-", i)
 					w.createClaim(name, randomSpec(from))
@@ -325,6 +368,9 @@ func (w *drawTruth) nobodyWaitsForNothing() {
 	for _, key := range slices.Sorted(maps.Keys(w.pods)) {
 		p := w.pods[key]
 		if p.Spec.NodeName != "" {
+			continue
+		}
+		if len(p.Spec.ResourceClaims) == 0 {
 			continue
 		}
 		name := "ns/" + *p.Spec.ResourceClaims[0].ResourceClaimName
@@ -483,5 +529,67 @@ func TestStuckAllocationIsGivenBack(t *testing.T) {
 	wait(0)
 	if len(w.flying) != 1 || w.flying[0].Node == node {
 		t.Errorf("%v fly, want a bind to the other node", w.flying)
+	}
+}
+
+// Pods that ask for GPUs as an extended resource get them from the kubelet's plugin
+// where it offers some, and else from a driver, by a claim that is made for them.
+func TestExtendedResourceFromDriver(t *testing.T) {
+	w := newDrawTruth(t, 1, 4)
+	w.putNode("plugin", 1000, 2, "", true)
+	w.books.classSeen(dra.Class, dra.ClassOf(string(DefaultGPU)))
+	for i := range 4 {
+		w.createPod(fmt.Sprint("p-", i), DefaultName, 1, 2)
+	}
+	w.settleClaimsAll()
+	w.check()
+	at := make(map[string]int)
+	for _, p := range w.pods {
+		at[p.Spec.NodeName]++
+		made := p.Status.ExtendedResourceClaimStatus != nil
+		if made != (p.Spec.NodeName == "n-0") {
+			t.Errorf("pod %s on %q has the claim %+v", p.Name, p.Spec.NodeName, p.Status.ExtendedResourceClaimStatus)
+		}
+	}
+	if at["plugin"] != 1 || at["n-0"] != 2 || at[""] != 1 || len(w.claims) != 2 {
+		t.Fatalf("pods by node %v with %d claims, want one on the plugin's, two on the driver's, one waiting", at, len(w.claims))
+	}
+	for key, p := range w.pods {
+		if p.Spec.NodeName == "n-0" {
+			w.leave(key)
+			break
+		}
+	}
+	w.settleClaimsAll()
+	w.check()
+	for key, p := range w.pods {
+		if p.Spec.NodeName == "" {
+			t.Errorf("pod %s waits although another has left: %s", key, w.books.pods[key].why.sentence)
+		}
+	}
+}
+
+// Containers that have ended lend their devices to those behind them.
+func TestExtendedClaim(t *testing.T) {
+	got, uses := extendedClaim("ns", "p", "u", "class", "gpu", []facts.Asked{
+		{Container: "small", Index: 0, Short: true, Count: 1},
+		{Container: "big", Index: 1, Order: 2, Short: true, Count: 5},
+		{Container: "sidecar", Index: 2, Count: 1},
+		{Container: "late", Index: 3, Short: true, Count: 4},
+		{Container: "main", Index: 4, Order: 1, Count: 2},
+	})
+	var requests, mapped []string
+	for _, r := range got.Spec.Devices.Requests {
+		requests = append(requests, fmt.Sprint(r.Name, "=", r.Exactly.Count))
+	}
+	for _, u := range uses {
+		mapped = append(mapped, u.ContainerName+"="+u.RequestName)
+	}
+	if want := "container-1-request-2=2 container-2-request-0=1 container-4-request-1=2"; strings.Join(requests, " ") != want {
+		t.Errorf("requests %v, want %s", requests, want)
+	}
+	want := "sidecar=container-2-request-0 main=container-4-request-1 small=container-2-request-0 big=container-2-request-0 big=container-4-request-1 late=container-4-request-1 big=container-1-request-2 late=container-1-request-2"
+	if strings.Join(mapped, " ") != want {
+		t.Errorf("uses %v, want %s", mapped, want)
 	}
 }

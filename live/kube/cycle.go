@@ -142,6 +142,8 @@ type Outcome struct {
 	Err  error // nil: carried out
 	// Claims are those of the bind as they are now, as far as that is known.
 	Claims []*resourceapi.ResourceClaim
+	// Gone are claims that were made for the bind and deleted again.
+	Gone []*resourceapi.ResourceClaim
 }
 
 // outcome takes in what became of a bind. One whose pod has moved on since is

@@ -28,19 +28,19 @@ var (
 const reserveTries = 8
 
 // bindWithClaims writes the claims of a pod, then its bind. Where the bind is
-// refused, what was written is taken back. It returns the claims as they are then.
-func (s *Scheduler) bindWithClaims(ctx context.Context, b *Bind) ([]*resourceapi.ResourceClaim, error) {
+// refused, what was written is taken back. It returns the claims as they are then, and
+// those that were made and are gone again.
+func (s *Scheduler) bindWithClaims(ctx context.Context, b *Bind) (written, gone []*resourceapi.ResourceClaim, _ error) {
 	if len(b.Draws) == 0 {
-		return nil, s.bind(ctx, b)
+		return nil, nil, s.bind(ctx, b)
 	}
-	var written []*resourceapi.ResourceClaim
-	var undo []bool // parallel: the allocation was ours
+	var draws []*Draw // parallel to written
 	err := error(nil)
 	for i := range b.Draws {
 		d := &b.Draws[i]
 		var object *resourceapi.ResourceClaim
 		if object, err = s.draw(ctx, b, d); object != nil {
-			written, undo = append(written, object), append(undo, d.Result != nil)
+			written, draws = append(written, object), append(draws, d)
 		}
 		if err != nil {
 			break
@@ -50,18 +50,25 @@ func (s *Scheduler) bindWithClaims(ctx context.Context, b *Bind) ([]*resourceapi
 		err = s.bind(ctx, b)
 	}
 	if err == nil || len(written) == 0 || !s.unbound(ctx, b) {
-		return written, err
+		return written, nil, err
 	}
+	var kept []*resourceapi.ResourceClaim
 	for i, object := range written {
-		back, undone := s.putBack(ctx, b, object, undo[i])
+		if len(draws[i].Uses) > 0 {
+			s.unmake(ctx, b, object)
+			gone = append(gone, object)
+			continue
+		}
+		back, undone := s.putBack(ctx, b, object, draws[i].Result != nil)
 		if undone != nil {
 			s.config.Log.Warn("a claim was not given back", "claim", object.Namespace+"/"+object.Name, "because", undone)
 		}
-		if back != nil {
-			written[i] = back
+		if back == nil {
+			back = object
 		}
+		kept = append(kept, back)
 	}
-	return written, err
+	return kept, gone, err
 }
 
 // unbound says whether a pod is not bound, so that what was written for it can be
@@ -96,6 +103,9 @@ func (s *Scheduler) draw(ctx context.Context, b *Bind, d *Draw) (*resourceapi.Re
 	if err := s.mayWrite(); err != nil {
 		return nil, fail(err)
 	}
+	if len(d.Uses) > 0 {
+		return s.makeClaim(ctx, b, d, user, fail)
+	}
 	object := d.Claim.DeepCopy()
 	if d.Result == nil {
 		return s.reserve(ctx, object, user, fail)
@@ -110,13 +120,18 @@ func (s *Scheduler) draw(ctx context.Context, b *Bind, d *Draw) (*resourceapi.Re
 		}
 		object = updated
 	}
-	result := d.Result.DeepCopy()
-	dra.Name(result, uuid.NewUUID)
-	now := metav1.Now()
-	result.AllocationTimestamp = &now
+	result := named(d.Result)
 	object.Status.Allocation = result
 	object.Status.ReservedFor = append(object.Status.ReservedFor, user)
 	return s.allocate(ctx, object, result, fail)
+}
+
+// named returns an allocation with names for the parts of devices, and the time.
+func named(a *resourceapi.AllocationResult) *resourceapi.AllocationResult {
+	out, now := a.DeepCopy(), metav1.Now()
+	dra.Name(out, uuid.NewUUID)
+	out.AllocationTimestamp = &now
+	return out
 }
 
 // allocate writes an allocation, and returns when it is known how that ended. A write

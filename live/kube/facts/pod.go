@@ -51,6 +51,11 @@ type Pod struct {
 	// Claims are the resource claims that the pod needs; Request is what it asks for
 	// beside them.
 	Claims []Claim
+	// Asked is who asks for GPUs as an extended resource, and Resource its name.
+	// Extended is the claim that was made for them.
+	Asked    []Asked
+	Resource string
+	Extended string
 	// Told is what the pod's condition says about why it is not scheduled.
 	Told string
 	// Leaving says that the pod was told to go and is still there.
@@ -94,6 +99,12 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 	}
 	ties(p, &out.Added)
 	out.Claims = claims(p)
+	if out.Standing == Waiting && len(out.Added.Request.Devices) > 0 {
+		out.Asked, out.Resource = asked(p, gpu), string(gpu)
+		if s := p.Status.ExtendedResourceClaimStatus; s != nil {
+			out.Extended = s.ResourceClaimName
+		}
+	}
 	if p.Spec.Priority != nil {
 		out.Added.Priority = *p.Spec.Priority
 	}
@@ -136,7 +147,9 @@ func request(p *corev1.Pod, gpu corev1.ResourceName) world.Request {
 			out.Memory = quantity.Bytes(max(amount.Value(), 0))
 		case corev1.ResourcePods:
 		case gpu:
-			out.Devices = cards(amount.Value())
+			if p.Spec.NodeName == "" || !viaClaim(p, gpu) {
+				out.Devices = cards(amount.Value())
+			}
 		default:
 			out.Extended = counted(out.Extended, name, amount.Value())
 		}
