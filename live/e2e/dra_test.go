@@ -18,6 +18,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/world"
 
+	"github.com/headrace-dev/headrace/live/kube"
 	"github.com/headrace-dev/headrace/live/kube/dra"
 )
 
@@ -371,4 +372,43 @@ func TestClaimsAcrossRestarts(t *testing.T) {
 		return ""
 	})
 	r.counts(s, 32)
+}
+
+// A pod that asks for GPUs as an extended resource gets them from the driver of the
+// node, by a claim that is made for it and told to it, where a class stands behind the
+// resource.
+func TestExtendedResourceFromDriver(t *testing.T) {
+	r := newRig(t)
+	r.cards("n", 4)
+	ctx := context.Background()
+	classes := client.ResourceV1().DeviceClasses()
+	r.ok(classes.Delete(ctx, dra.Class, metav1.DeleteOptions{}))
+	_, err := classes.Create(ctx, dra.ClassOf(string(kube.DefaultGPU)), metav1.CreateOptions{})
+	r.ok(err)
+	r.Cleanup(func() { r.ok(classes.Delete(ctx, dra.Class, metav1.DeleteOptions{})) })
+	s, _ := r.schedule()
+	r.create(podOf("a", 3), podOf("b", 1))
+	r.bound("a")
+	r.bound("b")
+	if n := r.sound(); n != 4 {
+		t.Errorf("%d cards are given, want 4", n)
+	}
+	r.counts(s, 4)
+	p := r.pod("a")
+	status := p.Status.ExtendedResourceClaimStatus
+	if status == nil || len(status.RequestMappings) != 1 || status.RequestMappings[0].ContainerName != "c" {
+		t.Fatalf("the pod is told %+v of its claim", status)
+	}
+	c, err := client.ResourceV1().ResourceClaims(r.namespace).Get(ctx, status.ResourceClaimName, metav1.GetOptions{})
+	r.ok(err)
+	if !reservedFor(c, p) || len(c.Status.Allocation.Devices.Results) != 3 || c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] != "true" {
+		t.Errorf("the claim is %+v", c)
+	}
+	r.create(podOf("late", 2))
+	r.waits("late", "Unschedulable")
+	r.ok(client.CoreV1().Pods(r.namespace).Delete(ctx, "a", *metav1.NewDeleteOptions(0)))
+	r.bound("late")
+	if n := r.sound(); n != 3 {
+		t.Errorf("%d cards are given, want 3", n)
+	}
 }
