@@ -132,7 +132,7 @@ func (r Reason) asMember(text string) string {
 		have = "have"
 	}
 	next := "for the next one " + text
-	if strings.HasPrefix(text, "needs ") {
+	if strings.HasPrefix(text, "needs ") || strings.HasPrefix(text, "must ") {
 		next = "the next one " + text
 	}
 	return fmt.Sprintf("%d of %d members %s room; %s", r.Seated, r.Members, have, next)

@@ -160,7 +160,7 @@ const mostOnOneNode = 64
 
 // onOneNode places pods that ask for the same together on one node, the best of
 // those that hold them all: work that talks is best off there. It places none where
-// no node does, or where the policy picks nodes itself.
+// no node does, where the policy picks nodes itself, or where relations have a say.
 func (r *round) onOneNode(pods []cluster.PodID) bool {
 	v := r.txn.View()
 	shape := v.Pod(pods[0]).Spec.Shape
@@ -168,7 +168,7 @@ func (r *round) onOneNode(pods []cluster.PodID) bool {
 		return false
 	}
 	for _, pod := range pods {
-		if v.Pod(pod).Spec.Shape != shape {
+		if v.Pod(pod).Spec.Shape != shape || v.Ties(pod) != 0 {
 			return false
 		}
 	}
@@ -234,6 +234,7 @@ func (r *round) regret(t trial) {
 	for _, shape := range r.filled {
 		r.full[shape] = nil
 	}
+	r.closed = nil // what was found while room was taken may be otherwise now
 	r.undo(t)
 }
 
