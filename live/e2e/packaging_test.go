@@ -166,7 +166,7 @@ func TestPlainManifestsApply(t *testing.T) {
 			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
 		}
 	}
-	if want := 10; n != want {
+	if want := 11; n != want {
 		t.Errorf("%d objects, want %d", n, want)
 	}
 }
