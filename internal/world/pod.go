@@ -268,7 +268,7 @@ func (e PodRemoved) apply(w *World) error {
 	}
 	delete(w.pods, e.Name)
 	w.dropGroup(w.ledger.Pod(id).Spec.Group)
-	w.know(id, person{gone: true})
+	w.forget(id)
 	w.freePods = append(w.freePods, id)
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 type society struct {
 	people     []person // by pod id
 	namespaces map[cluster.Symbol]namespace
-	crowds     []crowd // by crowd id
+	crowds     []crowd           // by crowd id
+	asked      []cluster.CrowdID // the crowds that some pod's relations go by, sorted
 	byKey      map[uint64]cluster.CrowdID
 	kins       map[uint64]cluster.KinID
 }
@@ -37,6 +38,9 @@ type crowd struct {
 	selectors []selector
 	// doubtful says that a pod belongs whose namespace is not known.
 	doubtful bool
+	// users counts the relations that go by it. Without any, nobody asks who
+	// belongs, and what pods are said to belong may be out of date.
+	users int
 }
 
 // selector is a PodSelector with names interned.
@@ -166,25 +170,70 @@ func (w *World) conditions(list []Requirement) []cluster.Requirement {
 	return out
 }
 
-// crowd interns a crowd. Those who belong to a new one become of another kin.
+// crowd interns a crowd for one more relation. With the first, those who belong
+// become of another kin.
 func (w *World) crowd(selectors []selector, doubtful bool) cluster.CrowdID {
 	c := crowd{selectors: selectors, doubtful: doubtful}
 	key, text := w.crowdKey(&c), make([]string, len(selectors))
-	if id, known := w.society.byKey[key]; known {
+	id, known := w.society.byKey[key]
+	if !known {
+		for i := range selectors {
+			text[i] = w.selectorText(&selectors[i])
+		}
+		id = w.ledger.AddCrowd(cluster.Crowd{Key: key, Text: w.Symbol(strings.Join(text, " that are "))})
+		w.society.byKey[key] = id
+		w.society.crowds = append(w.society.crowds, c)
+	}
+	own := &w.society.crowds[id]
+	own.users++
+	if own.users > 1 {
 		return id
 	}
-	for i := range selectors {
-		text[i] = w.selectorText(&selectors[i])
-	}
-	id := w.ledger.AddCrowd(cluster.Crowd{Key: key, Text: w.Symbol(strings.Join(text, " that are "))})
-	w.society.byKey[key] = id
-	w.society.crowds = append(w.society.crowds, c)
+	at, _ := slices.BinarySearch(w.society.asked, id)
+	w.society.asked = slices.Insert(w.society.asked, at, id)
 	for i := range w.society.people {
-		if who := &w.society.people[i]; !who.gone && w.belongs(&c, who) {
+		who := &w.society.people[i]
+		if !who.gone && w.belongs(&c, who) != w.isIn(cluster.PodID(i), id) {
 			w.ledger.SetKin(cluster.PodID(i), w.kinOf(who))
 		}
 	}
 	return id
+}
+
+// isIn says whether a pod is said to belong to a crowd.
+func (w *World) isIn(pod cluster.PodID, id cluster.CrowdID) bool {
+	kin := w.ledger.Pod(pod).Kin
+	return kin != 0 && w.ledger.Kin(kin).In(id)
+}
+
+// forget drops what is known of a pod that is gone, and the crowds that only its
+// relations went by.
+func (w *World) forget(id cluster.PodID) {
+	who := w.person(id)
+	w.know(id, person{gone: true})
+	if who.gone || who.wants == nil {
+		return
+	}
+	w.release(who.wants.Near.Crowd)
+	for i := range who.wants.Apart {
+		w.release(who.wants.Apart[i].Crowd)
+	}
+	for i := range who.wants.Spread {
+		w.release(who.wants.Spread[i].Crowd)
+	}
+}
+
+func (w *World) release(id cluster.CrowdID) {
+	if id == cluster.None {
+		return
+	}
+	own := &w.society.crowds[id]
+	if own.users--; own.users > 0 {
+		return
+	}
+	if at, found := slices.BinarySearch(w.society.asked, id); found {
+		w.society.asked = slices.Delete(w.society.asked, at, at+1)
+	}
 }
 
 // rejudge tells the pods of a namespace to which crowds they belong now.
@@ -200,9 +249,9 @@ func (w *World) rejudge(name cluster.Symbol) {
 // that looks at nobody.
 func (w *World) kinOf(who *person) cluster.KinID {
 	var crowds []cluster.CrowdID
-	for i := range w.society.crowds {
-		if w.belongs(&w.society.crowds[i], who) {
-			crowds = append(crowds, cluster.CrowdID(i))
+	for _, id := range w.society.asked {
+		if w.belongs(&w.society.crowds[id], who) {
+			crowds = append(crowds, id)
 		}
 	}
 	if len(crowds) == 0 && who.wants == nil {
