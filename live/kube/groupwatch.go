@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,19 +25,11 @@ import (
 // serves now: PodGroups of Kubernetes, and of our own.
 func (s *Scheduler) watchGroups(ctx context.Context) ([]watched, error) {
 	var out []watched
-	native, err := s.serves(schedulingv1beta1.SchemeGroupVersion.String())
-	if err != nil {
-		return nil, err
-	}
+	native := s.serves(ctx, schedulingv1beta1.SchemeGroupVersion.String())
 	if native {
 		out = append(out, watched{schedulinginformers.NewPodGroupInformer(s.config.Client, metav1.NamespaceAll, 0, cache.Indexers{}), s.groupHandler(ctx)})
 	}
-	own := false
-	if s.config.Dynamic != nil {
-		if own, err = s.serves(v1alpha1.GroupVersion.String()); err != nil {
-			return nil, err
-		}
-	}
+	own := s.config.Dynamic != nil && s.serves(ctx, v1alpha1.GroupVersion.String())
 	if own {
 		informer := dynamicinformer.NewFilteredDynamicInformer(s.config.Dynamic, v1alpha1.PodGroups, metav1.NamespaceAll, 0, cache.Indexers{}, nil)
 		out = append(out, watched{informer.Informer(), s.groupHandler(ctx)})
@@ -45,21 +38,23 @@ func (s *Scheduler) watchGroups(ctx context.Context) ([]watched, error) {
 	return out, nil
 }
 
-// serves says whether the API server knows pod groups of a version.
-func (s *Scheduler) serves(version string) (bool, error) {
-	list, err := s.config.Client.Discovery().ServerResourcesForGroupVersion(version)
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("ask for the resources of %s: %w", version, err)
-	}
-	for i := range list.APIResources {
-		if list.APIResources[i].Name == v1alpha1.PodGroups.Resource {
-			return true, nil
+// serves says whether the API server knows pod groups of a version. It asks until
+// there is an answer, or the context ends: an API server that cannot be reached
+// now may be later.
+func (s *Scheduler) serves(ctx context.Context, version string) bool {
+	for {
+		list, err := s.config.Client.Discovery().ServerResourcesForGroupVersion(version)
+		switch {
+		case err == nil:
+			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == v1alpha1.PodGroups.Resource })
+		case apierrors.IsNotFound(err):
+			return false
+		}
+		s.config.Log.Warn("it is not known yet whether the cluster serves groups of pods", "version", version, "because", err)
+		if !pause(ctx, lookAgain) {
+			return false
 		}
 	}
-	return false, nil
 }
 
 func (s *Scheduler) groupHandler(ctx context.Context) cache.ResourceEventHandler {
