@@ -11,6 +11,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
+	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/world"
 
 	"github.com/headrace-dev/headrace/live/kube/facts"
@@ -77,8 +78,8 @@ func (b *books) decideFor(t *turn, kind decision.CycleKind) []Bind {
 
 	var binds []Bind
 	for _, bundle := range plan.Bundles() {
-		if d := &bundle[0]; d.Action == cluster.ActionEvict || len(d.After) > 0 {
-			b.makeWay(snapshot, d)
+		if d := &bundle[0]; d.Action == cluster.ActionEvict {
+			b.giveWay(snapshot, d)
 			continue
 		}
 		binds = append(binds, b.commit(&snapshot.View, bundle)...)
@@ -101,6 +102,14 @@ func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
 			b.log.Debug("a decision comes too early", "pod", key, "because", err)
 			return nil
 		}
+	}
+	// Whoever has room before others have left need not wait for them.
+	if d := &bundle[0]; len(d.After) > 0 {
+		if !fit.CheckPod(b.world.View(), d.Pod, d.Place.Shape, d.Place.Node).None() {
+			b.holdFor(v.Pod(d.Pod).Spec.Name, v.Node(d.Place.Node).Spec.Name, d.After)
+			return nil
+		}
+		d.After = nil
 	}
 	if err := b.apply(world.Acceptance(bundle)); err != nil {
 		b.log.Warn("a decision is not accepted", "because", err)

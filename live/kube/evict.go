@@ -2,12 +2,15 @@ package kube
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 
+	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/world"
 
 	"github.com/headrace-dev/headrace/live/kube/facts"
@@ -52,41 +55,52 @@ type evictions struct {
 	holds    map[string]map[string]*pod // pods that hold room, by node and key
 	promises map[string]bool            // pods that came with a node written on them
 	budgets  map[string]map[string]facts.Budget
-	known    map[string]int32 // what the world knows of budgets
-	due      []Eviction       // not handed out yet
-	way      map[string]*Eviction
+	known    map[string]int32     // what the world knows of budgets
+	due      []Eviction           // not handed out yet
+	way      map[string]*Eviction // of the present cycle, by node
+	going    map[uint64]bool      // its decisions to evict
 }
 
 func newEvictions() evictions {
 	return evictions{
 		holds: make(map[string]map[string]*pod), promises: make(map[string]bool),
-		budgets: make(map[string]map[string]facts.Budget), known: make(map[string]int32), way: make(map[string]*Eviction),
+		budgets: make(map[string]map[string]facts.Budget), known: make(map[string]int32), way: make(map[string]*Eviction), going: make(map[uint64]bool),
 	}
 }
 
-// makeWay takes in a decision to evict, or to bind where something has to go
-// first.
-func (b *books) makeWay(s *cluster.Snapshot, d *decision.Decision) {
+// giveWay takes in a decision to evict.
+func (b *books) giveWay(s *cluster.Snapshot, d *decision.Decision) {
 	key, node := s.Pod(d.Pod).Spec.Name, s.Node(d.Place.Node).Spec.Name
-	p, w := b.pods[key], b.way[node]
-	if w == nil {
-		w = &Eviction{Node: node}
-		b.way[node] = w
-	}
-	if d.Action == cluster.ActionEvict {
-		if err := b.apply(world.Accepted{Decision: *d}); err != nil {
-			b.log.Warn("a decision is not accepted", "because", err)
-			return
-		}
-		p.evicting, p.leaving = true, true
-		w.Victims = append(w.Victims, Ref{Key: key, UID: p.seen.UID})
-		if group := s.Pod(d.Pod).Spec.Group; group != cluster.None && s.Group(group).Stuck() {
-			w.gives = true
-		}
+	if err := b.apply(world.Accepted{Decision: *d}); err != nil {
+		b.log.Warn("a decision is not accepted", "because", err)
 		return
 	}
+	p := b.pods[key]
+	p.evicting, p.leaving = true, true
+	w := b.wayOn(node)
+	w.Victims = append(w.Victims, Ref{Key: key, UID: p.seen.UID})
+	if group := s.Pod(d.Pod).Spec.Group; group != cluster.None && s.Group(group).Stuck() {
+		w.gives = true
+	}
+	b.going[d.ID] = true
+}
+
+// holdFor takes in a decision to bind a pod when others have left.
+func (b *books) holdFor(key, node string, after []uint64) {
+	if !slices.ContainsFunc(after, func(id uint64) bool { return b.going[id] }) {
+		return // nobody goes after all
+	}
+	p := b.pods[key]
 	b.hold(key, p, node)
+	w := b.wayOn(node)
 	w.Holders = append(w.Holders, Ref{Key: key, UID: p.seen.UID})
+}
+
+func (b *books) wayOn(node string) *Eviction {
+	if b.way[node] == nil {
+		b.way[node] = &Eviction{Node: node}
+	}
+	return b.way[node]
 }
 
 // hold charges a waiting pod to the node that others are to leave.
@@ -124,6 +138,7 @@ func (b *books) nominate() {
 		b.due = append(b.due, *w)
 	}
 	clear(b.way)
+	clear(b.going)
 }
 
 // evicted takes in what became of an eviction. One that was carried out ends when
@@ -199,29 +214,50 @@ func (b *books) release() []Bind {
 			b.unhold(key, p)
 			b.must(world.BindRefused{Name: key})
 			p.footing, p.node = waiting, ""
-			if why := b.check(key, node); !why.None() {
+			bind, err := b.bindHeld(key, p, node)
+			if err != nil && b.emptying(node) {
+				b.hold(key, p, node) // it is not room that it waits for
+				continue
+			}
+			if err != nil {
+				b.log.Warn("room that was made is not used", "pod", key, "node", node, "because", err)
 				b.withdraw(key, p)
 				continue
 			}
-			binds = b.bindHeld(binds, key, p, node)
+			binds = append(binds, bind)
 		}
 	}
 	return binds
 }
 
-// bindHeld charges a pod that fits a node, and adds its bind to others. A pod whose
-// claims cannot be written now waits again.
-func (b *books) bindHeld(binds []Bind, key string, p *pod, node string) []Bind {
-	b.must(world.Reserved{Name: key, Node: node})
+// bindHeld places a waiting pod on a node, if it fits there, and returns its bind.
+func (b *books) bindHeld(key string, p *pod, node string) (Bind, error) {
 	v := b.world.View()
-	id, _ := b.world.Pod(key)
-	draws, err := b.drawn(v, key, &decision.Decision{Pod: id, Place: v.Pod(id).Placement})
-	if err != nil {
-		b.must(world.BindRefused{Name: key})
-		b.withdraw(key, p)
-		return binds
+	if why := b.check(key, node); !why.None() {
+		return Bind{}, errors.New(why.Describe(v))
 	}
-	return append(binds, b.dispatch(key, p, node, draws))
+	id, _ := b.world.Pod(key)
+	host, _ := b.world.Node(node)
+	row, n := v.Pod(id), v.Node(host)
+	grants, _ := fit.Grants(v, v.Shape(row.Spec.Shape), n)
+	d := decision.Decision{
+		ID: chance.Hash(row.Key, uint64(row.Attempt), uint64(cluster.ActionBind)) | 1, Action: cluster.ActionBind,
+		Pod: id, Subject: row.Key, Row: cluster.Ref{ID: int32(id), Generation: row.Generation},
+		Place: cluster.Placement{Node: host, Shape: row.Spec.Shape, Grants: grants},
+		Host:  cluster.Ref{ID: int32(host), Generation: n.Generation}, Deadline: moment.Never,
+	}
+	if n.Spec.Authority == cluster.AuthorityPlugin && len(grants) > 0 {
+		d.Place.Identity = cluster.IdentityPresumed
+	}
+	draws, err := b.drawn(v, key, &d)
+	if err == nil {
+		err = b.apply(world.Accepted{Decision: d})
+	}
+	if err != nil {
+		return Bind{}, err
+	}
+	p.story.placed(b.now, b.cycle, v, &d)
+	return b.dispatch(key, p, node, draws), nil
 }
 
 // dispatch returns the bind of a pod that is charged to a node.
@@ -278,13 +314,14 @@ func (b *books) keepPromises() []Bind {
 	for _, key := range b.byRank(keys) {
 		p := b.pods[key]
 		node := p.seen.Nominated
-		if p.footing != waiting || b.nodes[node] == nil {
+		if p.footing != waiting || b.nodes[node] == nil || b.grouped(key) {
 			continue
 		}
-		switch why := b.check(key, node); {
-		case why.None():
-			binds = b.bindHeld(binds, key, p, node)
-		case why.Code.Future() == decision.AfterRoom && b.emptying(node) && !b.fitsSomewhere(key):
+		if bind, err := b.bindHeld(key, p, node); err == nil {
+			binds = append(binds, bind)
+			continue
+		}
+		if why := b.check(key, node); why.Code.Future() == decision.AfterRoom && b.emptying(node) && !b.fitsSomewhere(key) {
 			b.hold(key, p, node)
 		}
 	}
@@ -299,6 +336,12 @@ func (b *books) fitsSomewhere(key string) bool {
 		}
 	}
 	return false
+}
+
+// grouped says whether a pod is placed with others or not at all.
+func (b *books) grouped(key string) bool {
+	id, _ := b.world.Pod(key)
+	return b.world.View().Pod(id).Spec.Group != cluster.None
 }
 
 // several stands for the budgets of a pod that more than one covers: the eviction

@@ -127,6 +127,23 @@ func TestHolderGetsTheRoom(t *testing.T) {
 	}
 }
 
+// A pod that has room on the node where others give way does not wait for them.
+func TestRoomBesideAnEviction(t *testing.T) {
+	e := newEvictor(t)
+	e.fill("low")
+	e.pod("high", 10, 2)
+	e.pod("beside", 0, 0)
+	e.tellAll()
+	e.think()
+	if len(e.flying) != 1 || e.flying[0].Key != "ns/beside" {
+		t.Errorf("binds %+v, want that of beside", e.flying)
+	}
+	if len(e.leaving) != 1 || len(e.leaving[0].Holders) != 1 || e.leaving[0].Holders[0].Key != "ns/high" {
+		t.Errorf("evictions %+v, want one for high alone", e.leaving)
+	}
+	e.balanced("the cycle")
+}
+
 // A refused eviction leaves everything as it was, and the pod pauses before it
 // tries again.
 func TestRefusedEviction(t *testing.T) {
