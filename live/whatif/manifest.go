@@ -76,10 +76,31 @@ func (s *Submission) Read(text []byte) ([]*corev1.Pod, error) {
 	}
 	first.Spec.NodeName, first.Spec.SchedulerName, first.DeletionTimestamp = "", s.Scheduler, nil
 	first.Status = corev1.PodStatus{}
+	for _, containers := range [][]corev1.Container{first.Spec.InitContainers, first.Spec.Containers} {
+		for i := range containers {
+			complete(&containers[i].Resources)
+		}
+	}
+	if first.Spec.Resources != nil {
+		complete(first.Spec.Resources)
+	}
 	if err := s.rank(first); err != nil {
 		return nil, err
 	}
 	return s.copies(first, copies), nil
+}
+
+// complete asks for what is limited where nothing else is asked for, as the API
+// server does.
+func complete(r *corev1.ResourceRequirements) {
+	for name, amount := range r.Limits { // order: each has a place of its own
+		if r.Requests == nil {
+			r.Requests = corev1.ResourceList{}
+		}
+		if _, asked := r.Requests[name]; !asked {
+			r.Requests[name] = amount
+		}
+	}
 }
 
 // copies names pods that are alike apart.

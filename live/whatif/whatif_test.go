@@ -177,6 +177,10 @@ func TestReadJob(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("pods %q, want %q", got, want)
 	}
+	// A limit without a request is one.
+	if asked := pods[0].Spec.Containers[0].Resources.Requests[kube.DefaultGPU]; asked.Value() != 1 {
+		t.Errorf("the pod asks for %v GPUs, want 1", asked.Value())
+	}
 }
 
 // What cannot be read says which field and why.
