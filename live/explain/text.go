@@ -54,11 +54,11 @@ func (p *Pod) headline() string {
 	case p.Verdict == Placed && p.Place != nil:
 		return fmt.Sprintf("placed on %s after %s", p.Place.Node, waited)
 	case p.Verdict == AfterChange:
-		return fmt.Sprintf("waits for a change, since %s", waited)
+		return fmt.Sprintf("waits for a change; %s so far", waited)
 	case p.Verdict == Never:
-		return fmt.Sprintf("can never be placed in this cluster, waits since %s", waited)
+		return fmt.Sprintf("can never be placed in this cluster; has waited %s", waited)
 	}
-	return fmt.Sprintf("waits since %s", waited)
+	return "has waited " + waited
 }
 
 func (c *Place) text(line func(key, format string, args ...any)) {

@@ -37,7 +37,7 @@ func TestText(t *testing.T) {
 		NodeList: []Node{{Name: "a", Life: "ready", GPUs: 8, Held: 2, Pods: 3, CPU: 1500, Memory: 3 << 29}},
 		Reasons:  []Reasons{{Kind: "k", Count: 4, Says: "s"}},
 	}).Text(&out, 1)
-	want := `pod ns/big: waits since 3m10s
+	want := `pod ns/big: has waited 3m10s
   reason       needs 4 idle devices on one node, the most idle is 1 (2 of 3 nodes); waiting for room (DeviceIdle)
   would help   4 idle GPUs on one node; the closest: a, b
                another thing
