@@ -293,6 +293,8 @@ func TestLeastPrivilege(t *testing.T) {
 		{"update", "coordination.k8s.io", "leases", kube.DefaultName, space},
 		{"create", "", "configmaps", "", space},
 		{"update", "", "configmaps", kube.PresenceName(kube.DefaultName), space},
+		{"get", "", "configmaps", kube.BeliefsName, space},
+		{"update", "", "configmaps", kube.BeliefsName, space},
 		{"create", "authentication.k8s.io", "tokenreviews", "", ""},
 		{"create", "authorization.k8s.io", "subjectaccessreviews", "", ""},
 	}

@@ -312,7 +312,8 @@ func TestNoPermission(t *testing.T) {
 	poor, err := kubernetes.NewForConfig(config)
 	r.ok(err)
 	r.allow(user, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
-		rbacv1.PolicyRule{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"list", "watch"}},
+		rbacv1.PolicyRule{APIGroups: []string{"resource.k8s.io", "scheduling.k8s.io", "scheduling.headrace.dev"}, Resources: []string{"*"}, Verbs: []string{"*"}})
 	r.node("n", 4)
 	r.create(podOf("p", 1))
 	_, at, log := r.serve(kube.Config{Client: poor, Events: kube.EventsNone}, command.Serving{Address: "127.0.0.1:0"})

@@ -36,9 +36,9 @@ func (a ability) String() string {
 	return a.verb + " " + name
 }
 
-// abilities lists what the scheduler must be allowed to do in the whole cluster.
-// Claims of devices count where the cluster serves them.
-func (c *Config) abilities(devices bool) []ability {
+// abilities lists what the scheduler must be allowed to do in the whole cluster,
+// whatever the cluster serves.
+func (c *Config) abilities() []ability {
 	out := []ability{
 		{"list", "", "nodes", ""},
 		{"watch", "", "nodes", ""},
@@ -47,6 +47,8 @@ func (c *Config) abilities(devices bool) []ability {
 		{"list", "", "pods", ""},
 		{"watch", "", "pods", ""},
 		{"get", "", "pods", ""},
+		{"list", "", "namespaces", ""},
+		{"watch", "", "namespaces", ""},
 		{"create", "", "pods", "binding"},
 		{"patch", "", "pods", "status"},
 	}
@@ -57,22 +59,45 @@ func (c *Config) abilities(devices bool) []ability {
 		out = append(out, ability{"list", "policy", "poddisruptionbudgets", ""}, ability{"watch", "policy", "poddisruptionbudgets", ""},
 			ability{"create", "", "pods", "eviction"})
 	}
-	if devices {
-		for _, kind := range []string{"resourceslices", "deviceclasses", "devicetaintrules", "resourceclaims"} {
-			out = append(out, ability{"list", resourceapi.GroupName, kind, ""}, ability{"watch", resourceapi.GroupName, kind, ""})
-		}
-		out = append(out, ability{"update", resourceapi.GroupName, "resourceclaims", "status"}, ability{"update", resourceapi.GroupName, "resourceclaims", "binding"})
-	}
 	return out
+}
+
+// deviceAbilities are what claims of devices need, where the cluster serves them.
+func deviceAbilities() []ability {
+	var out []ability
+	for _, kind := range []string{"resourceslices", "deviceclasses", "devicetaintrules", "resourceclaims"} {
+		out = append(out, ability{"list", resourceapi.GroupName, kind, ""}, ability{"watch", resourceapi.GroupName, kind, ""})
+	}
+	return append(out, ability{"update", resourceapi.GroupName, "resourceclaims", "status"}, ability{"update", resourceapi.GroupName, "resourceclaims", "binding"})
+}
+
+// groupAbilities are what pod groups of an API group need, where the cluster
+// serves them.
+func groupAbilities(group string) []ability {
+	return []ability{{"list", group, "podgroups", ""}, {"watch", group, "podgroups", ""}}
 }
 
 // unable is what keeps the scheduler from working: missing permissions, and the
 // last trouble with watching.
 type unable struct {
 	mu      sync.Mutex // guards the rest
+	needed  []ability  // besides those of the Config
 	missing []string
 	trouble string
 	noted   time.Time
+}
+
+// need adds what the kinds of objects need that the cluster turned out to serve.
+func (u *unable) need(more []ability) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.needed = append(u.needed, more...)
+}
+
+func (u *unable) needs() []ability {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.needed)
 }
 
 // lacks is a sentence about missing permissions; empty where none is missing.
@@ -160,7 +185,7 @@ func (s *Scheduler) checkAbilities(ctx context.Context) {
 // missing lists what the scheduler may not do.
 func (s *Scheduler) missing(ctx context.Context) ([]string, error) {
 	var out []string
-	for _, a := range s.config.abilities(s.devices.Load()) {
+	for _, a := range append(s.config.abilities(), s.unable.needs()...) {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		answer, err := s.config.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(call, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{

@@ -27,10 +27,12 @@ func (s *Scheduler) watchGroups(ctx context.Context) ([]watched, error) {
 	var out []watched
 	native := s.serves(ctx, schedulingv1beta1.SchemeGroupVersion.String())
 	if native {
+		s.unable.need(groupAbilities(schedulingv1beta1.GroupName))
 		out = append(out, watched{schedulinginformers.NewPodGroupInformer(s.config.Client, metav1.NamespaceAll, 0, cache.Indexers{}), s.groupHandler(ctx)})
 	}
 	own := s.config.Dynamic != nil && s.serves(ctx, v1alpha1.GroupVersion.String())
 	if own {
+		s.unable.need(groupAbilities(v1alpha1.GroupVersion.Group))
 		informer := dynamicinformer.NewFilteredDynamicInformer(s.config.Dynamic, v1alpha1.PodGroups, metav1.NamespaceAll, 0, cache.Indexers{}, nil)
 		out = append(out, watched{informer.Informer(), s.groupHandler(ctx)})
 	}

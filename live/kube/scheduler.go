@@ -110,8 +110,7 @@ type Scheduler struct {
 	presence *Presence // where it can be reached; set before it runs
 
 	unable    unable
-	forbidden chan error  // what the API server refused to watchers
-	devices   atomic.Bool // the cluster serves claims of devices
+	forbidden chan error // what the API server refused to watchers
 
 	evictions chan Eviction
 	evicted   chan EvictOutcome

@@ -30,7 +30,7 @@ func (s *Scheduler) watchDevices(ctx context.Context) ([]watched, error) {
 		case <-time.After(lookAgain):
 		}
 	}
-	s.devices.Store(true)
+	s.unable.need(deviceAbilities())
 	client, none := s.config.Client, cache.Indexers{}
 	return []watched{
 		{informers.NewResourceSliceInformer(client, 0, none), handler(s, ctx,
