@@ -3,8 +3,10 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,6 +65,7 @@ func (r *rig) installer() func(o *unstructured.Unstructured, dryRun ...string) e
 	groups, err := restmapper.GetAPIGroupResources(client.Discovery())
 	r.ok(err)
 	mapper := restmapper.NewDiscoveryRESTMapper(groups)
+	force := true // what another test has made may be taken over
 	return func(o *unstructured.Unstructured, dryRun ...string) error {
 		kind := o.GroupVersionKind()
 		m, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -74,7 +77,7 @@ func (r *rig) installer() func(o *unstructured.Unstructured, dryRun ...string) e
 			return err
 		}
 		_, err = d.Resource(m.Resource).Namespace(o.GetNamespace()).Patch(r.Context(), o.GetName(), types.ApplyYAMLPatchType, data,
-			metav1.PatchOptions{FieldManager: fieldOwner, FieldValidation: metav1.FieldValidationStrict, DryRun: dryRun})
+			metav1.PatchOptions{FieldManager: fieldOwner, FieldValidation: metav1.FieldValidationStrict, Force: &force, DryRun: dryRun})
 		if err == nil && len(dryRun) == 0 {
 			r.Cleanup(func() {
 				_ = d.Resource(m.Resource).Namespace(o.GetNamespace()).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{})
@@ -109,6 +112,8 @@ func TestChartApplies(t *testing.T) {
 		"extraVolumeMounts": []any{map[string]any{"name": "journal", "mountPath": "/journal"}},
 		"scheduler":         map[string]any{"verbose": true, "extraArgs": []any{"--policy=headrace"}},
 		"service":           map[string]any{"annotations": map[string]any{"a": "b"}},
+		"serving":           map[string]any{"certificateSecret": "tls"},
+		"admission":         map[string]any{"enabled": true, "certificateSecret": "tls", "caBundle": ""},
 		"networkPolicy": map[string]any{"metricsFrom": []any{map[string]any{
 			"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": "monitoring"}},
 		}}},
@@ -166,8 +171,10 @@ func TestPlainManifestsApply(t *testing.T) {
 			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
 		}
 	}
-	if want := 11; n != want {
-		t.Errorf("%d objects, want %d", n, want)
+	definitions, err := manifest.Definitions(chartDir)
+	r.ok(err)
+	if want := 1 + len(definitions) + len(r.chartObjects("any", nil)); n != want {
+		t.Errorf("%d objects, want %d: a namespace and what the chart makes", n, want)
 	}
 }
 
@@ -204,8 +211,8 @@ func (r *rig) chartPod(space string) *corev1.Pod {
 }
 
 // With the permissions of the chart and no others, and with the chart's own
-// flags, the scheduler takes its lease, binds what fits and says why the rest
-// waits.
+// flags, the scheduler takes its lease, binds what fits, allocates claims, evicts, says
+// why the rest waits, and tells where it can be asked.
 func TestChartPermissionsSuffice(t *testing.T) {
 	r := newRig(t)
 	space, apply := r.space(), r.installer()
@@ -231,16 +238,51 @@ func TestChartPermissionsSuffice(t *testing.T) {
 	r.node("n-1", 2)
 	r.create(podOf("fits", 2))
 	r.bound("fits")
+	r.cards("n-2", 1)
+	r.claim("card", asking(1))
+	r.create(podOf("claims", 0, with("card")))
+	r.bound("claims")
+	r.sound()
 	r.create(podOf("waits", 1))
 	r.waits("waits", "idle device")
-	r.eventually("it says where it can be asked", func() string {
-		_, err := client.CoreV1().ConfigMaps(space).Get(t.Context(), kube.PresenceName(kube.DefaultName), metav1.GetOptions{})
+	r.eventually("an event says so", func() string {
+		list, err := client.EventsV1().Events(r.namespace).List(t.Context(), metav1.ListOptions{})
+		if err == nil && len(list.Items) == 0 {
+			return "there is none"
+		}
 		return text(err)
 	})
+	r.create(podOf("urgent", 2, r.urgent()))
+	r.gone(r.oneLeaves())
+	r.bound("urgent")
 	lease, err := client.CoordinationV1().Leases(space).Get(t.Context(), kube.DefaultName, metav1.GetOptions{})
 	r.ok(err)
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		t.Errorf("the lease is %+v, want it held", lease.Spec)
+	}
+	r.answers(space)
+}
+
+// answers finds the leader as the command line does and asks after its health, by
+// TLS.
+func (r *rig) answers(space string) {
+	r.Helper()
+	where, err := client.CoreV1().ConfigMaps(space).Get(r.Context(), kube.PresenceName(kube.DefaultName), metav1.GetOptions{})
+	r.ok(err)
+	url := where.Data[kube.PresenceURL]
+	if !strings.HasPrefix(url, "https://127.0.0.1:") {
+		r.Fatalf("the leader says it is at %q, want https on the loopback interface", url)
+	}
+	// A certificate of the scheduler's own making cannot be checked.
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: patience}
+	defer c.CloseIdleConnections()
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		answer, err := c.Get(url + path)
+		r.ok(err)
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			r.Errorf("%s%s: %s", url, path, answer.Status)
+		}
 	}
 }
 
@@ -283,15 +325,18 @@ func TestLeastPrivilege(t *testing.T) {
 		{"create", "events.k8s.io", "events", "", other},
 		{"watch", "scheduling.k8s.io", "podgroups", "", ""},
 		{"patch", "scheduling.k8s.io", "podgroups/status", "g", other},
+		{"watch", "scheduling.headrace.dev", "podgroups", "", ""},
+		{"patch", "scheduling.headrace.dev", "podgroups/status", "g", other},
 		{"watch", "resource.k8s.io", "resourceclaims", "", ""},
 		{"watch", "resource.k8s.io", "resourceslices", "", ""},
-		{"patch", "resource.k8s.io", "resourceclaims/status", "c", other},
-		{"patch", "resource.k8s.io", "resourceclaims/binding", "", ""},
+		{"update", "resource.k8s.io", "resourceclaims", "c", other},
+		{"update", "resource.k8s.io", "resourceclaims/status", "c", other},
+		{"update", "resource.k8s.io", "resourceclaims/binding", "", ""},
 		{"watch", "", "persistentvolumeclaims", "", ""},
+		{"update", "", "persistentvolumes", "v", ""},
 		{"watch", "storage.k8s.io", "csinodes", "", ""},
 		{"create", "coordination.k8s.io", "leases", "", space},
 		{"update", "coordination.k8s.io", "leases", kube.DefaultName, space},
-		{"create", "", "configmaps", "", space},
 		{"update", "", "configmaps", kube.PresenceName(kube.DefaultName), space},
 		{"get", "", "configmaps", kube.BeliefsName, space},
 		{"update", "", "configmaps", kube.BeliefsName, space},
@@ -304,6 +349,8 @@ func TestLeastPrivilege(t *testing.T) {
 		{"get", "", "secrets", "s", space},
 		{"get", "", "configmaps", "kubeadm-config", other},
 		{"update", "", "configmaps", "another", space},
+		{"create", "", "configmaps", "", other},
+		{"list", "", "configmaps", "", space},
 		{"create", "", "pods", "", other},
 		{"create", "", "pods", "", space},
 		{"delete", "", "pods", "p", other},
@@ -322,8 +369,11 @@ func TestLeastPrivilege(t *testing.T) {
 		{"update", "coordination.k8s.io", "leases", "another", space},
 		{"create", "coordination.k8s.io", "leases", "", other},
 		{"update", "resource.k8s.io", "resourceslices", "s", ""},
+		{"create", "resource.k8s.io", "resourceclaimtemplates", "", other},
 		{"update", "resource.k8s.io", "resourceclaims/driver", "", ""},
 		{"delete", "scheduling.k8s.io", "podgroups", "g", other},
+		{"delete", "", "persistentvolumes", "v", ""},
+		{"delete", "", "persistentvolumeclaims", "c", other},
 		{"create", "scheduling.k8s.io", "priorityclasses", "", ""},
 		{"update", "rbac.authorization.k8s.io", "clusterroles", "c", ""},
 		{"bind", "rbac.authorization.k8s.io", "clusterroles", "cluster-admin", ""},

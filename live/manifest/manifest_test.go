@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/headrace-dev/headrace/live/admission"
 	"github.com/headrace-dev/headrace/live/command"
 	"github.com/headrace-dev/headrace/live/manifest"
 )
@@ -73,20 +75,35 @@ func TestPlainIsCurrent(t *testing.T) {
 
 // The scheduler knows every flag that the chart gives it, and takes its value.
 func TestArgumentsAreKnown(t *testing.T) {
-	d := only[appsv1.Deployment](t, render(t, map[string]any{
-		"scheduler":      map[string]any{"name": "other", "verbose": true, "extraArgs": []any{"--policy=first-fit"}},
-		"leaderElection": map[string]any{"leaseDuration": "1m30s"},
-	}), "Deployment")
-	f := command.Scheduler().Flags()
-	if err := f.Parse(d.Spec.Template.Spec.Containers[0].Args); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, name := range []string{"scheduler-name", "policy", "leader-elect", "leader-elect-namespace", "leader-elect-lease-duration", "verbose", "serve"} {
-		got = append(got, f.Lookup(name).Value.String())
-	}
-	if diff := cmp.Diff([]string{"other", "first-fit", "true", "headrace-system", "1m30s", "true", ":10270"}, got); diff != "" {
-		t.Errorf("flags (-want +got):\n%s", diff)
+	for _, c := range []struct {
+		name   string
+		values map[string]any
+		want   string
+	}{
+		{"defaults", nil, "scheduler-name=headrace policy=headrace leader-elect=true leader-elect-namespace=headrace-system serve=:10270 serve-self-signed=true"},
+		{"set", map[string]any{
+			"scheduler":      map[string]any{"name": "other", "verbose": true, "extraArgs": []any{"--policy=first-fit"}},
+			"leaderElection": map[string]any{"leaseDuration": "1m30s"},
+			"serving":        map[string]any{"port": 1234, "certificateSecret": "tls"},
+		}, "scheduler-name=other policy=first-fit verbose=true leader-elect-lease-duration=1m30s serve=:1234 serve-self-signed=false serve-tls-key=/serving/tls.key"},
+		{"admission", map[string]any{"admission": map[string]any{"enabled": true, "certificateSecret": "tls"}}, "admission=:9443 admission-tls-cert=/admission/tls.crt admission-tls-key=/admission/tls.key"},
+		{"profiles", map[string]any{"scheduler": map[string]any{"profiles": []any{
+			map[string]any{"name": "a", "policy": "headrace"}, map[string]any{"name": "b", "policy": "fgd"},
+		}}}, "profile=[a=headrace,b=fgd]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := only[appsv1.Deployment](t, render(t, c.values), "Deployment")
+			f := command.Scheduler().Flags()
+			if err := f.Parse(d.Spec.Template.Spec.Containers[0].Args); err != nil {
+				t.Fatal(err)
+			}
+			for want := range strings.FieldsSeq(c.want) {
+				name, value, _ := strings.Cut(want, "=")
+				if got := f.Lookup(name).Value.String(); got != value {
+					t.Errorf("--%s is %q, want %q", name, got, value)
+				}
+			}
+		})
 	}
 }
 
@@ -102,6 +119,7 @@ func TestValuesAreChecked(t *testing.T) {
 		{"a resource without a domain", map[string]any{"scheduler": map[string]any{"gpuResource": "gpu"}}, "gpuResource"},
 		{"a duration without a unit", map[string]any{"leaderElection": map[string]any{"leaseDuration": "15"}}, "leaseDuration"},
 		{"a digest that is none", map[string]any{"image": map[string]any{"digest": "sha256:1"}}, "digest"},
+		{"a webhook without a certificate", map[string]any{"admission": map[string]any{"enabled": true}}, "admission.certificateSecret"},
 		{"no account at all", map[string]any{"serviceAccount": map[string]any{"create": false}}, "serviceAccount.name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -110,6 +128,21 @@ func TestValuesAreChecked(t *testing.T) {
 				t.Errorf("values %v: error %v, want one that names %s", c.values, err, c.want)
 			}
 		})
+	}
+}
+
+// The webhook is told to the API server as the program itself would tell it.
+func TestWebhookIsTheProgramsOwn(t *testing.T) {
+	got := only[admissionregistrationv1.MutatingWebhookConfiguration](t, render(t, map[string]any{
+		"admission": map[string]any{"enabled": true, "certificateSecret": "tls", "caBundle": "Q0E="},
+	}), "MutatingWebhookConfiguration")
+	path, port := admission.Path, int32(443)
+	want := admission.Configuration(admissionregistrationv1.WebhookClientConfig{
+		Service:  &admissionregistrationv1.ServiceReference{Namespace: "headrace-system", Name: "headrace-admission", Path: &path, Port: &port},
+		CABundle: []byte("CA"),
+	})
+	if diff := cmp.Diff(want.Webhooks, got.Webhooks); diff != "" {
+		t.Errorf("webhooks (-want +got):\n%s", diff)
 	}
 }
 
@@ -130,7 +163,7 @@ func TestPartsAreOptional(t *testing.T) {
 		}),
 	}
 	want := []string{
-		"ServiceAccount ClusterRole ClusterRoleBinding Role RoleBinding Deployment NetworkPolicy PodDisruptionBudget Service",
+		"ServiceAccount ClusterRole ClusterRole ClusterRoleBinding Role Role RoleBinding Deployment NetworkPolicy PodDisruptionBudget Service",
 		"Deployment Service",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

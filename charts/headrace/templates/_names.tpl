@@ -22,3 +22,13 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- define "headrace.image" -}}
 {{- if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}{{ else }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
+
+{{/* The first schedulerName: what the lease is called. */}}
+{{- define "headrace.scheduler" -}}
+{{- if .Values.scheduler.profiles }}{{ (first .Values.scheduler.profiles).name }}{{ else }}{{ .Values.scheduler.name }}{{ end }}
+{{- end }}
+
+{{/* Where what was learned is kept. */}}
+{{- define "headrace.beliefs" -}}
+{{- $name := include "headrace.scheduler" . }}{{ eq $name "headrace" | ternary "headrace-beliefs" (printf "headrace-beliefs-%s" $name) }}
+{{- end }}
