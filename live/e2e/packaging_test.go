@@ -212,7 +212,7 @@ func (r *rig) chartPod(space string) *corev1.Pod {
 
 // With the permissions of the chart and no others, and with the chart's own
 // flags, the scheduler takes its lease, binds what fits, allocates claims, evicts, says
-// why the rest waits, and tells where it can be asked.
+// on pods and groups why the rest waits, and tells where it can be asked.
 func TestChartPermissionsSuffice(t *testing.T) {
 	r := newRig(t)
 	space, apply := r.space(), r.installer()
@@ -252,6 +252,10 @@ func TestChartPermissionsSuffice(t *testing.T) {
 		}
 		return text(err)
 	})
+	group := &groupKinds[0]
+	group.create(r, "group", 2)
+	r.create(group.members("group", 2)...)
+	group.says(r, "group", metav1.ConditionFalse, "")
 	r.create(podOf("urgent", 2, r.urgent()))
 	r.gone(r.oneLeaves())
 	r.bound("urgent")
