@@ -178,7 +178,7 @@ func (s *sides) agree(binds []kube.Bind) string {
 			if p == nil || p.Spec.NodeName != "" || p.Spec.SchedulerName != kube.DefaultName || p.DeletionTimestamp != nil || len(p.Spec.SchedulingGates) > 0 {
 				return fmt.Sprintf("%s is bound to %s and was not to be placed", b.Key, b.Node)
 			}
-			if err := s.checker.Reserve(b.Key, b.Node); err != nil {
+			if _, err := s.checker.Reserve(b.Key, b.Node); err != nil {
 				refused, why = append(refused, b), fmt.Sprintf("%s is bound to %s: %v", b.Key, b.Node, err)
 			}
 		}

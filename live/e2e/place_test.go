@@ -132,5 +132,5 @@ func TestUnschedulableSaysWhy(t *testing.T) {
 	r.create(podOf("claims", 0, func(p *corev1.Pod) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
 	}))
-	r.waits("claims", "SchedulerError: asks for volume data of a kind that ties the pod to some nodes, which Headrace does not place yet")
+	r.waits("claims", `Unschedulable: VolumeRestrictions: persistentvolumeclaim "c" not found`)
 }

@@ -11,6 +11,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -37,7 +38,7 @@ func (a ability) String() string {
 }
 
 // abilities lists what the scheduler must be allowed to do in the whole cluster,
-// whatever the cluster serves.
+// whatever the cluster serves. Volumes count where there is a last check.
 func (c *Config) abilities() []ability {
 	out := []ability{
 		{"list", "", "nodes", ""},
@@ -58,6 +59,20 @@ func (c *Config) abilities() []ability {
 	if c.Preemption {
 		out = append(out, ability{"list", "policy", "poddisruptionbudgets", ""}, ability{"watch", "policy", "poddisruptionbudgets", ""},
 			ability{"create", "", "pods", "eviction"})
+	}
+	if c.Check != nil {
+		for _, a := range [][2]string{
+			{"", "persistentvolumes"},
+			{"", "persistentvolumeclaims"},
+			{storagev1.GroupName, "storageclasses"},
+			{storagev1.GroupName, "csinodes"},
+			{storagev1.GroupName, "csidrivers"},
+			{storagev1.GroupName, "csistoragecapacities"},
+			{storagev1.GroupName, "volumeattachments"},
+		} {
+			out = append(out, ability{"list", a[0], a[1], ""}, ability{"watch", a[0], a[1], ""})
+		}
+		out = append(out, ability{"update", "", "persistentvolumes", ""}, ability{"update", "", "persistentvolumeclaims", ""})
 	}
 	return out
 }

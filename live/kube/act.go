@@ -30,12 +30,12 @@ var ErrDisplaced = errors.New("another instance may be scheduling by now")
 
 // bindAll carries out binds until the context ends. Calls under way go on until
 // calls ends.
-func (s *Scheduler) bindAll(ctx, calls context.Context) {
+func (s *Scheduler) bindAll(ctx, calls context.Context, binds <-chan Bind) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case b := <-s.binds:
+		case b := <-binds:
 			started := time.Now()
 			claims, gone, err := s.bindWithClaims(calls, &b)
 			if calls.Err() != nil {
@@ -59,6 +59,11 @@ func (s *Scheduler) bindAll(ctx, calls context.Context) {
 // the pod is asked, and the same bind is written again. That is harmless if the
 // first one did arrive, and of two that arrive late both say the same.
 func (s *Scheduler) bind(ctx context.Context, b *Bind) error {
+	if b.prepare != nil {
+		if err := b.prepare(ctx); err != nil {
+			return fmt.Errorf("bind %s to %s: %w", b.Key, b.Node, err)
+		}
+	}
 	for again := false; ; again = true {
 		err := s.writeBind(ctx, b)
 		if err == nil {

@@ -37,7 +37,8 @@ type books struct {
 	namespaces map[string]map[string]string
 	groups     map[string]*group
 
-	draws draws // devices that we pick ourselves
+	draws      draws      // devices that we pick ourselves
+	exclusions exclusions // what the last check and volumes say
 	evictions
 	learner
 	// stirred says that something happened since the last cycle after which a pod
@@ -74,6 +75,8 @@ type pod struct {
 	toldAt  time.Time
 	story   story
 	eviction
+	vetoes int // refusals by the last check in a row
+	bar    bar // what its volumes say
 }
 
 // node is what is known of one.
@@ -93,7 +96,7 @@ func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
 		paused: make(map[string]*pod), places: make(map[string]bool),
-		namespaces: make(map[string]map[string]string), draws: newDraws(), evictions: newEvictions(), groups: make(map[string]*group),
+		namespaces: make(map[string]map[string]string), draws: newDraws(), exclusions: newExclusions(), evictions: newEvictions(), groups: make(map[string]*group),
 	}
 }
 
@@ -187,20 +190,26 @@ func (b *books) reindex(key string, p *pod, seen facts.Pod) {
 func (b *books) settle(key string, p *pod) {
 	switch p.seen.Standing {
 	case facts.Absent, facts.Held:
+		b.tie(key, p)
 		delete(b.paused, key)
 		b.drop(key, p)
 	case facts.Waiting:
 		b.relabel(key, p)
+		b.tie(key, p)
+		if p.unlooked() && p.footing == waiting {
+			b.drop(key, p)
+		}
 		if p.footing == waiting && !reflect.DeepEqual(p.seen.Added, p.entered) {
 			b.drop(key, p) // it asks for something else now
 		}
-		if p.footing == outside && b.paused[key] == nil {
+		if p.footing == outside && !p.unlooked() && b.paused[key] == nil {
 			b.enter(key, p)
 			if p.tries == 0 {
 				b.observe(key)
 			}
 		}
 	case facts.Charged:
+		b.tie(key, p)
 		delete(b.paused, key)
 		b.relabel(key, p)
 		b.settleBound(key, p)
@@ -246,6 +255,7 @@ func sameAmounts(a, c *world.Request) bool {
 // enter makes a pod known to the world, where it waits.
 func (b *books) enter(key string, p *pod) {
 	p.entered = p.seen.Added
+	b.exclusions.stale = b.exclusions.stale || p.seen.Tied != ""
 	b.must(p.entered)
 	p.footing = waiting
 	b.stirred = true
@@ -257,6 +267,9 @@ func (b *books) drop(key string, p *pod) {
 	if p.footing != outside {
 		b.must(world.PodRemoved{Name: key})
 		b.stirred = true
+		if p.node != "" {
+			b.left(p)
+		}
 	}
 	p.leaving, p.guard = false, ""
 	p.footing, p.node, p.running = outside, "", false

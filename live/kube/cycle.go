@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -39,6 +40,8 @@ type Bind struct {
 	Since          time.Time // when the pod was first seen
 	serial         uint64    // tells the binds of one pod apart
 	Draws          []Draw    // to be written to its claims first
+	// prepare makes ready what else the pod needs before it is bound; nil: nothing.
+	prepare func(context.Context) error
 }
 
 // Remark is a reason to be written on a pod.
@@ -57,6 +60,7 @@ type Remark struct {
 func (b *books) decide(kind decision.CycleKind) []Bind {
 	b.settleClaims()
 	b.tellFacts()
+	b.publish()
 	binds := append(b.keepPromises(), b.release()...)
 	b.stirred = false
 	for _, t := range b.turns {
@@ -157,18 +161,19 @@ type Outcome struct {
 
 // outcome takes in what became of a bind. One whose pod has moved on since is
 // history.
-func (b *books) outcome(o *Outcome) {
+func (b *books) outcome(o *Outcome) (heeded bool) {
 	b.land(o)
 	p := b.pods[o.Bind.Key]
 	if p == nil || p.seen.UID != o.Bind.UID || p.footing != placing || p.serial != o.Bind.serial {
-		return
+		return false
 	}
 	if o.Err == nil {
 		b.must(world.Bound{Name: o.Bind.Key})
-		p.footing, p.tries = charged, 0
-		return
+		p.footing, p.tries, p.vetoes = charged, 0, 0
+		return true
 	}
 	b.setBack(o.Bind.Key, p, o.Err.Error())
+	return true
 }
 
 // setBack ends a bind or a hold that came to nothing. The pod leaves the line for
@@ -233,6 +238,10 @@ func (b *books) said(p *pod) (why, string) {
 		return why{kind: "room being made", sentence: "waits for pods of lower priority to leave " + p.node}, corev1.PodReasonUnschedulable
 	case p.footing == waiting && b.groupWhy(p) != "":
 		return unsupported("a group with " + b.groupWhy(p)), corev1.PodReasonSchedulerError
+	case p.seen.Standing == facts.Waiting && p.unlooked() && !b.exclusions.judged:
+		return unsupported(p.seen.Tied), corev1.PodReasonSchedulerError
+	case p.footing == waiting && p.bar.why != "":
+		return why{kind: "volumes", sentence: p.bar.why}, corev1.PodReasonUnschedulable
 	case p.footing == waiting && p.asOf > 0 && p.asOf == b.turnOf(p).cycle:
 		return p.why, corev1.PodReasonUnschedulable
 	case p.seen.Standing == facts.Waiting && p.footing == outside && p.tries >= tellRefused:

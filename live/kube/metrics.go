@@ -23,15 +23,18 @@ type Metrics struct {
 	models     *prometheus.GaugeVec
 	fragments  prometheus.Gauge
 	dropped    prometheus.Counter
+	checks     prometheus.Histogram
+	vetoes     prometheus.Counter
 	ahead      prometheus.Gauge
 }
 
 // The buckets of the histograms: cycles from 100 µs to 3 s, binds from 1 ms to
-// 16 s, pods from 10 ms to 90 minutes.
+// 16 s, pods from 10 ms to 90 minutes, checks from 5 µs to 80 ms.
 var (
 	cycleBuckets = prometheus.ExponentialBuckets(0.0001, 2, 16)
 	bindBuckets  = prometheus.ExponentialBuckets(0.001, 2, 15)
 	podBuckets   = prometheus.ExponentialBuckets(0.01, 2, 20)
+	checkBuckets = prometheus.ExponentialBuckets(0.000005, 2, 15)
 )
 
 // NewMetrics registers the metrics.
@@ -58,7 +61,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.fragments = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "headrace", Name: "gpu_fragmentation_ratio", Help: "Part of all GPUs that is free and of no use to the expected demand, as of the last review."})
 	m.dropped = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "events_dropped_total", Help: "Events that were not written."})
 	m.ahead = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "headrace", Name: "clock_skew_seconds", Help: "How far the clock of this machine is ahead of the API server's."})
-	r.MustRegister(m.pending, m.reasons, m.gpus, m.nodes, m.attempts, m.cycles, m.binds, m.sli, m.imbalances,
+	m.checks = prometheus.NewHistogram(histogram("last_check_duration_seconds", "Time of the last check of one bind.", checkBuckets))
+	m.vetoes = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "last_check_refusals_total", Help: "Binds that were not tried because the last check refused them."})
+	r.MustRegister(m.checks, m.vetoes, m.pending, m.reasons, m.gpus, m.nodes, m.attempts, m.cycles, m.binds, m.sli, m.imbalances,
 		m.evictions, m.models, m.fragments, m.dropped, m.ahead)
 	return m
 }
@@ -109,6 +114,18 @@ func (m *Metrics) bind(took, waited time.Duration, err error) {
 	}
 	m.attempts.WithLabelValues("scheduled").Inc()
 	m.sli.Observe(waited.Seconds())
+}
+
+func (m *Metrics) checked(took time.Duration) {
+	if m != nil {
+		m.checks.Observe(took.Seconds())
+	}
+}
+
+func (m *Metrics) vetoed() {
+	if m != nil {
+		m.vetoes.Inc()
+	}
 }
 
 func (m *Metrics) unbalanced() {

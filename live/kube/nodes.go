@@ -45,6 +45,8 @@ func (b *books) nodeSeen(seen facts.Node) {
 	default:
 		return
 	}
+	b.moved(name)
+	b.volumesStirred()
 	b.stirred = true
 }
 
@@ -72,5 +74,7 @@ func (b *books) nodeGone(name string) {
 		b.drop(key, p)
 	}
 	delete(b.nodes, name)
+	b.moved(name)
+	b.volumesStirred()
 	b.stirred = true
 }

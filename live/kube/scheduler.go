@@ -28,6 +28,11 @@ const (
 	beat = time.Second
 	// bindWorkers carry out binds: kube-apiserver gains nothing from more.
 	bindWorkers = 32
+	// longBindWorkers wait for volumes, each for minutes maybe.
+	longBindWorkers = 64
+	// stirTwice is at how many beats volumes are looked at after something about
+	// them changed: at the first one, the checker may not have heard of it.
+	stirTwice = 2
 	// remarkWorkers write reasons, which are not urgent.
 	remarkWorkers = 4
 	// drainMost bounds how long binds in flight may take to end when it is told to
@@ -67,6 +72,8 @@ type Config struct {
 	Log              *slog.Logger
 	// Metrics are told what happens. Nil: nobody is.
 	Metrics *Metrics
+	// Check makes the checker that is asked before each bind. Nil: none is.
+	Check func(context.Context, Around) (Checker, error)
 	// Events says which events are written; see EventMode.
 	Events EventMode
 	// Namespace is where the scheduler says of itself where it can be reached, and
@@ -104,10 +111,14 @@ type Scheduler struct {
 	binds    chan Bind
 	remarks  chan Remark
 	outcomes chan Outcome
-	asks     chan func(*owner)
-	ledgers  chan *Ledger // to be audited
-	events   chan event
-	presence *Presence // where it can be reached; set before it runs
+	// longBinds are binds that volumes have to be made ready for; stirs says that
+	// volumes may have changed.
+	longBinds chan Bind
+	stirs     chan struct{}
+	asks      chan func(*owner)
+	ledgers   chan *Ledger // to be audited
+	events    chan event
+	presence  *Presence // where it can be reached; set before it runs
 
 	unable    unable
 	forbidden chan error // what the API server refused to watchers
@@ -155,7 +166,7 @@ func New(c Config) *Scheduler {
 	}
 	s := &Scheduler{
 		born: time.Now(), config: c, inbox: make(chan message, inboxLength), binds: make(chan Bind), remarks: make(chan Remark),
-		outcomes: make(chan Outcome), asks: make(chan func(*owner)), ledgers: make(chan *Ledger, 1),
+		outcomes: make(chan Outcome), longBinds: make(chan Bind), stirs: make(chan struct{}, 1), asks: make(chan func(*owner)), ledgers: make(chan *Ledger, 1),
 		events: make(chan event, eventsKept), forbidden: make(chan error, 1),
 		evictions: make(chan Eviction), evicted: make(chan EvictOutcome),
 	}
@@ -185,7 +196,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	defer abort()
 	var workers sync.WaitGroup
 	for range bindWorkers {
-		workers.Go(func() { s.bindAll(ctx, calls) }) // ends with ctx
+		workers.Go(func() { s.bindAll(ctx, calls, s.binds) }) // ends with ctx
 	}
 	for range remarkWorkers {
 		workers.Go(func() { s.remarkAll(ctx) }) // ends with ctx
@@ -197,11 +208,24 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	workers.Go(func() { s.checkAbilities(ctx) }) // ends with ctx
 	workers.Go(func() { s.checkClock(ctx) })     // ends with ctx
 	workers.Go(func() { s.announce(ctx) })       // ends with ctx
+	all := s.informers()
+	var checker Checker
+	var err error
+	if s.config.Check != nil {
+		if checker, err = s.config.Check(ctx, Around{Client: s.config.Client, Informers: all, Stirred: s.stir}); err != nil {
+			cancel()
+			abort()
+			workers.Wait()
+			return fmt.Errorf("prepare the last check: %w", err)
+		}
+		for range longBindWorkers {
+			workers.Go(func() { s.bindAll(ctx, calls, s.longBinds) }) // ends with ctx
+		}
+	}
 	watched := make(chan error, 1)
-	workers.Go(func() { watched <- s.watch(ctx) }) // ends with ctx
-	o := owner{Scheduler: s, books: newBooks(s.config.Policy, s.config.Log), heard: newVersions()}
+	workers.Go(func() { watched <- s.watch(ctx, all) }) // ends with ctx
+	o := owner{Scheduler: s, books: newBooks(s.config.Policy, s.config.Log), checker: checker, heard: newVersions()}
 	if s.config.Record != "" {
-		var err error
 		if o.books.record, err = record(s.config.Record, s.config.RecordLimit, s.config.Policy); err != nil {
 			cancel()
 			abort()
@@ -215,7 +239,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		o.kept.load(ctx, o.books)
 		workers.Go(func() { o.kept.keepAll(ctx) }) // ends with ctx
 	}
-	err := o.run(ctx, watched)
+	err = o.run(ctx, watched)
 	displaced := errors.Is(context.Cause(ctx), ErrDisplaced)
 	cancel()
 	if displaced {
@@ -234,6 +258,8 @@ type message struct {
 	pod      *facts.Pod
 	podKey   string // of pod, or of a pod that is gone when pod is nil
 	version  string // of node or pod
+	rawNode  *corev1.Node
+	rawPod   *corev1.Pod
 	synced   bool
 
 	budget     *facts.Budget
@@ -245,18 +271,22 @@ type message struct {
 // owner is the one goroutine that owns the world.
 type owner struct {
 	*Scheduler
-	books *books
-	heard versions // what the books were told of
-	kept  *checkpoint
+	books   *books
+	checker Checker  // nil: none
+	heard   versions // what the books were told of
+	kept    *checkpoint
 	// due are binds and remarks that no worker has taken yet.
 	dueBinds     []Bind
+	dueLongBinds []Bind
 	dueRemarks   []Remark
 	dueEvictions []Eviction
-	decisions    uint64
-	refused      uint64
-	lastReview   time.Time
-	pace         pace
-	fragments    *float64 // as of the last review
+	// stirred counts the beats at which volumes are still to be looked at again.
+	stirred    int
+	decisions  uint64
+	refused    uint64
+	lastReview time.Time
+	pace       pace
+	fragments  *float64 // as of the last review
 }
 
 // run reads what comes in and thinks when it is time to.
@@ -269,6 +299,11 @@ func (o *owner) run(ctx context.Context, watched <-chan error) error {
 		var nextBind Bind
 		if len(o.dueBinds) > 0 {
 			binds, nextBind = o.binds, o.dueBinds[0]
+		}
+		var longBinds chan<- Bind
+		var nextLongBind Bind
+		if len(o.dueLongBinds) > 0 {
+			longBinds, nextLongBind = o.longBinds, o.dueLongBinds[0]
 		}
 		var remarks chan<- Remark
 		var nextRemark Remark
@@ -298,6 +333,10 @@ func (o *owner) run(ctx context.Context, watched <-chan error) error {
 			watched = nil
 		case binds <- nextBind:
 			o.dueBinds = o.dueBinds[1:]
+		case longBinds <- nextLongBind:
+			o.dueLongBinds = o.dueLongBinds[1:]
+		case <-o.stirs:
+			o.stirred = stirTwice
 		case remarks <- nextRemark:
 			o.dueRemarks = o.dueRemarks[1:]
 		case m := <-o.inbox:
@@ -323,6 +362,9 @@ func (o *owner) hear(m *message) {
 	o.books.tick(time.Now())
 	o.heard.hear(m)
 	o.books.hear(m)
+	if o.checker != nil {
+		tell(o.checker, m)
+	}
 	if m.synced {
 		o.books.expect()
 		f := o.books.figures()
@@ -357,8 +399,11 @@ func (b *books) hear(m *message) {
 // learn takes in what became of a bind.
 func (o *owner) learn(out *Outcome) {
 	o.books.tick(time.Now())
-	o.books.outcome(out)
+	heeded := o.books.outcome(out)
 	if out.Err != nil {
+		if heeded && o.checker != nil {
+			o.checker.Release(out.Bind.Key)
+		}
 		o.refused++
 		o.config.Log.Warn("a bind was refused", "pod", out.Bind.Key, "node", out.Bind.Node, "because", out.Err)
 	}
@@ -368,9 +413,18 @@ func (o *owner) learn(out *Outcome) {
 func (o *owner) think(kind decision.CycleKind) {
 	started := time.Now()
 	o.books.tick(started)
-	binds := o.books.decide(kind)
+	if o.checker != nil {
+		o.books.lookAtVolumes(o.checker.Barred)
+	}
+	binds := o.vet(o.books.decide(kind))
 	o.decisions += uint64(len(binds))
-	o.dueBinds = append(o.dueBinds, binds...)
+	for _, b := range binds {
+		if b.prepare != nil {
+			o.dueLongBinds = append(o.dueLongBinds, b)
+		} else {
+			o.dueBinds = append(o.dueBinds, b)
+		}
+	}
 	o.dueEvictions = append(o.dueEvictions, o.books.takeEvictions()...)
 	o.config.Metrics.cycle(kind, time.Since(started))
 }
@@ -387,6 +441,11 @@ func (o *owner) beat() {
 	}
 	o.books.tick(now)
 	o.books.resume()
+	o.books.expire()
+	if o.stirred > 0 {
+		o.stirred--
+		o.books.volumesStirred()
+	}
 	if now.Sub(o.lastReview) >= review {
 		o.review(now)
 	}

@@ -74,7 +74,7 @@ func (t *Trial) Standing(key string) Standing {
 		return Standing{}
 	}
 	said, _ := t.books.said(p)
-	return Standing{Says: said.sentence, Unjudged: p.seen.Standing == facts.Held && p.seen.Why != ""}
+	return Standing{Says: said.sentence, Unjudged: p.seen.Standing == facts.Held && p.seen.Why != "" || p.unlooked() && !t.books.exclusions.judged}
 }
 
 // Holds says whether room is kept for pods until others have left.

@@ -4,27 +4,50 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	informers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/headrace-dev/headrace/live/kube/facts"
 )
 
-// watch tells the owner of nodes and pods until the context ends. Finished pods
-// are not watched: to a watcher they are deleted.
-func (s *Scheduler) watch(ctx context.Context) error {
+// informers returns a factory that makes our own informers of nodes and pods, and
+// those that a checker asks for. Finished pods are not watched: to a watcher they
+// are deleted.
+func (s *Scheduler) informers() informers.SharedInformerFactory {
+	all := informers.NewSharedInformerFactoryWithOptions(s.config.Client, 0, informers.WithTransform(slim))
 	unfinished := fields.AndSelectors(
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
-	nodes := informers.NewFilteredNodeInformer(s.config.Client, 0, cache.Indexers{}, nil)
-	pods := informers.NewFilteredPodInformer(s.config.Client, metav1.NamespaceAll, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.FieldSelector = unfinished.String()
+	all.InformerFor(&corev1.Node{}, func(client kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
+		return coreinformers.NewFilteredNodeInformer(client, 0, cache.Indexers{}, nil)
 	})
+	all.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
+		return coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
+			o.FieldSelector = unfinished.String()
+		})
+	})
+	return all
+}
+
+// stir tells the owner that volumes may have changed. It does not wait.
+func (s *Scheduler) stir() {
+	select {
+	case s.stirs <- struct{}{}:
+	default: // told already
+	}
+}
+
+// watch tells the owner of the cluster until the context ends.
+func (s *Scheduler) watch(ctx context.Context, all informers.SharedInformerFactory) error {
+	nodes, pods := all.Core().V1().Nodes().Informer(), all.Core().V1().Pods().Informer()
 	watches := []watched{{nodes, s.nodeHandler(ctx)}, {pods, s.podHandler(ctx)}}
 	if s.config.Preemption {
 		watches = append(watches, s.watchBudgets(ctx))
@@ -51,7 +74,15 @@ func (s *Scheduler) watch(ctx context.Context) error {
 			return fmt.Errorf("prepare an informer: %w", err)
 		}
 		told = append(told, registration.HasSynced)
-		go w.informer.RunWithContext(ctx) // ends with ctx
+		if w.informer != nodes && w.informer != pods {
+			go w.informer.RunWithContext(ctx) // ends with ctx
+		}
+	}
+	all.StartWithContext(ctx)                                 // what it starts ends with ctx
+	for _, synced := range all.WaitForCacheSync(ctx.Done()) { // order: all have to be
+		if !synced {
+			return nil
+		}
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), told...) {
 		return nil
@@ -95,7 +126,7 @@ func (s *Scheduler) nodeHandler(ctx context.Context) cache.ResourceEventHandler 
 	seen := func(object any) {
 		if n, ok := object.(*corev1.Node); ok {
 			f := facts.NodeOf(n, s.config.GPU)
-			s.send(ctx, message{node: &f, version: n.ResourceVersion})
+			s.send(ctx, message{node: &f, rawNode: n, version: n.ResourceVersion})
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
@@ -114,7 +145,7 @@ func (s *Scheduler) podHandler(ctx context.Context) cache.ResourceEventHandler {
 		if p, ok := object.(*corev1.Pod); ok {
 			f := facts.PodOf(p, s.config.nameFor(p), s.config.GPU)
 			f.Added.Policy = s.config.profileOf(p)
-			s.send(ctx, message{pod: &f, podKey: facts.Key(p), version: p.ResourceVersion})
+			s.send(ctx, message{pod: &f, rawPod: p, podKey: facts.Key(p), version: p.ResourceVersion})
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

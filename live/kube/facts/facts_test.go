@@ -2,6 +2,7 @@ package facts_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -157,13 +158,16 @@ func TestStanding(t *testing.T) {
 		{
 			"with a persistent volume",
 			corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}}}}},
-			facts.Held, "volume v of a kind that ties the pod to some nodes",
+			facts.Waiting, "",
 		},
 	} {
 		if c.pod.Spec.SchedulerName == "" {
 			c.pod.Spec.SchedulerName = "headrace"
 		}
 		got := facts.PodOf(&c.pod, "headrace", gpu)
+		if tied := strings.Contains(c.name, "persistent"); (got.Tied != "") != tied || (got.Added.Request.Rim != "") != tied {
+			t.Errorf("%s: tied by %q and %q, want %v", c.name, got.Tied, got.Added.Request.Rim, tied)
+		}
 		if got.Standing != c.want || got.Why != c.why {
 			t.Errorf("%s: %v because of %q, want %v because of %q", c.name, got.Standing, got.Why, c.want, c.why)
 		}

@@ -62,6 +62,9 @@ type Pod struct {
 	Leaving bool
 	// Nominated is the node that a waiting pod was promised room of.
 	Nominated string
+	// Tied names the first volume that ties the pod to some nodes; empty for none.
+	// Which nodes these are is not judged here.
+	Tied string
 
 	namespace string
 	labels    map[string]string
@@ -105,6 +108,7 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 			out.Extended = s.ResourceClaimName
 		}
 	}
+	out.Tied, out.Added.Request.Rim = volumes(p)
 	if p.Spec.Priority != nil {
 		out.Added.Priority = *p.Spec.Priority
 	}
@@ -171,15 +175,30 @@ func cards(n int64) []world.DeviceRequest {
 // look at yet; empty when there is none.
 func unsupported(p *corev1.Pod) string {
 	s := &p.Spec
-	for i := range s.Volumes {
-		if v := &s.Volumes[i]; !local(&v.VolumeSource) {
-			return "volume " + v.Name + " of a kind that ties the pod to some nodes"
-		}
-	}
 	if s.SchedulingGroup != nil && s.SchedulingGroup.PodGroupName == nil {
 		return "a scheduling group of a kind that is not known"
 	}
 	return unreadable(p)
+}
+
+// volumes names the first volume that ties a pod to some nodes, and sums up all
+// of these, so that pods with the same ones ask for the same.
+func volumes(p *corev1.Pod) (first, all string) {
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		if local(&v.VolumeSource) {
+			continue
+		}
+		if first == "" {
+			first = "volume " + v.Name + " of a kind that ties the pod to some nodes"
+		}
+		if v.PersistentVolumeClaim != nil {
+			all += p.Namespace + "/" + v.PersistentVolumeClaim.ClaimName + ";"
+		} else {
+			all += Key(p) + "/" + v.Name + ";" // its own
+		}
+	}
+	return first, all
 }
 
 // local says whether a volume can be had on every node.

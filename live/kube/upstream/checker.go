@@ -1,7 +1,9 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -20,6 +22,7 @@ type Checker struct {
 	snapshot *snapshot
 	plugins  []plugin
 	binder   *volumebinding.VolumeBinding
+	ask      struct{ every, volumes uint64 } // sets of plugins, by position
 	pods     map[string]*pod
 	at       map[string]map[string]*pod // charged pods by the node that they name, known or not
 }
@@ -39,7 +42,14 @@ func New(ctx context.Context, client kubernetes.Interface, all informers.SharedI
 	if err != nil {
 		return nil, err
 	}
-	return &Checker{ctx: ctx, snapshot: s, plugins: plugins, binder: binder, pods: make(map[string]*pod), at: make(map[string]map[string]*pod)}, nil
+	c := &Checker{ctx: ctx, snapshot: s, plugins: plugins, binder: binder, pods: make(map[string]*pod), at: make(map[string]map[string]*pod)}
+	for i := range plugins {
+		c.ask.every |= 1 << i
+		if plugins[i].volumes {
+			c.ask.volumes |= 1 << i
+		}
+	}
+	return c, nil
 }
 
 // NodeIs takes in what a node is; nil for one that is gone.
@@ -104,20 +114,52 @@ func (c *Checker) uncharge(key string, p *pod) {
 	p.charged = nil
 }
 
-// Reserve charges a pod to a node, if the filters agree.
-func (c *Checker) Reserve(key, node string) error {
+// Reserve charges a pod to a node, and the volumes that it needs there to the pod,
+// if the filters agree. Volumes that are still to be bound or made are asked for by
+// the function that it returns, which waits until they are there and gives back what
+// is not. It must be called, and may run beside everything else.
+func (c *Checker) Reserve(key, node string) (prepare func(context.Context) error, err error) {
 	p := c.pods[key]
 	if p == nil {
-		return fmt.Errorf("pod %s is not known", key)
+		return nil, fmt.Errorf("pod %s is not known", key)
 	}
-	c.uncharge(key, p)
-	if ok, why := c.Verdict(p.told, node); !ok {
-		return fmt.Errorf("%s", why)
+	c.Release(key)
+	n, known := c.snapshot.nodes[node]
+	if !known {
+		return nil, fmt.Errorf("node %s is not known", node)
+	}
+	t := c.prepare(p.told, c.ask.every)
+	if why := t.ask(p.told, n); why != "" {
+		return nil, errors.New(why)
 	}
 	promised := *p.told // shallow: only the node differs, and nothing of it is written
 	promised.Spec.NodeName = node
+	if prepare, err = c.reserveVolumes(&t, &promised); err != nil {
+		return nil, err
+	}
 	c.charge(key, p, &promised)
-	return nil
+	return prepare, nil
+}
+
+// reserveVolumes promises a pod the volumes that the filter found for it. What has
+// been written to the API server is not undone: such a volume is the pod's, wherever
+// it goes.
+func (c *Checker) reserveVolumes(t *trial, promised *corev1.Pod) (func(context.Context) error, error) {
+	node := promised.Spec.NodeName
+	if s := c.binder.Reserve(c.ctx, t.state, promised, node); !s.IsSuccess() {
+		return nil, errors.New(says(c.binder.Name(), s))
+	}
+	if _, s := c.binder.PreBindPreFlight(c.ctx, t.state, promised, node); s.IsSkip() {
+		return nil, nil
+	}
+	state := t.state
+	return func(ctx context.Context) error {
+		if s := c.binder.PreBind(ctx, state, promised, node); !s.IsSuccess() {
+			c.binder.Unreserve(ctx, state, promised, node)
+			return errors.New(says(c.binder.Name(), s))
+		}
+		return nil
+	}, nil
 }
 
 // Release takes a promise back: the pod was not bound after all.
@@ -127,6 +169,28 @@ func (c *Checker) Release(key string) {
 	}
 }
 
+// Barred returns the nodes that the volumes of a pod rule out and, when these are
+// all there are, why.
+func (c *Checker) Barred(key string) (nodes []string, why string) {
+	p := c.pods[key]
+	if p == nil {
+		return nil, ""
+	}
+	t := c.prepare(p.told, c.ask.volumes)
+	first := ""
+	for _, n := range c.snapshot.all.list {
+		if says := t.ask(p.told, n); says != "" {
+			nodes = append(nodes, n.Node().Name)
+			first = cmp.Or(first, says)
+		}
+	}
+	if len(nodes) < len(c.snapshot.all.list) {
+		first = ""
+	}
+	slices.Sort(nodes)
+	return nodes, first
+}
+
 // Verdict says whether the filters let a pod onto a node as things are, and if
 // not, which one says what.
 func (c *Checker) Verdict(is *corev1.Pod, node string) (ok bool, why string) {
@@ -134,14 +198,14 @@ func (c *Checker) Verdict(is *corev1.Pod, node string) (ok bool, why string) {
 	if !known {
 		return false, "node " + node + " is not known"
 	}
-	t := c.prepare(is)
+	t := c.prepare(is, c.ask.every)
 	why = t.ask(is, n)
 	return why == "", why
 }
 
 // Feasible returns the nodes that the filters let a pod onto, by name.
 func (c *Checker) Feasible(is *corev1.Pod) []string {
-	t := c.prepare(is)
+	t := c.prepare(is, c.ask.every)
 	var out []string
 	for _, n := range c.snapshot.all.list {
 		if t.ask(is, n) == "" {
@@ -162,12 +226,12 @@ type trial struct {
 	refusal string // on every node
 }
 
-// prepare lets each filter look at a pod once.
-func (c *Checker) prepare(is *corev1.Pod) trial {
-	t := trial{Checker: c, state: framework.NewCycleState()}
+// prepare lets each filter of a set look at a pod once.
+func (c *Checker) prepare(is *corev1.Pod, set uint64) trial {
+	t := trial{Checker: c, state: framework.NewCycleState(), skipped: ^set}
 	for i := range c.plugins {
 		p := &c.plugins[i]
-		if p.prepare == nil {
+		if p.prepare == nil || t.skipped&(1<<i) != 0 {
 			continue
 		}
 		nodes, status := p.prepare.PreFilter(c.ctx, t.state, is, c.snapshot.all.list)

@@ -141,10 +141,10 @@ func TestReserve(t *testing.T) {
 		c.PodIs("ns/"+name, podOf(name, "4"))
 	}
 	fits := func(cpu string) bool { ok, _ := c.Verdict(podOf("probe", cpu), "n"); return ok }
-	if err := c.Reserve("ns/a", "n"); err != nil || !fits("3") || fits("4") {
+	if _, err := c.Reserve("ns/a", "n"); err != nil || !fits("3") || fits("4") {
 		t.Errorf("after a promise of 4 beside 1 of 8: %v, 3 fit %v, 4 fit %v", err, fits("3"), fits("4"))
 	}
-	if err := c.Reserve("ns/b", "n"); err == nil || !strings.HasPrefix(err.Error(), "NodeResourcesFit") {
+	if _, err := c.Reserve("ns/b", "n"); err == nil || !strings.HasPrefix(err.Error(), "NodeResourcesFit") {
 		t.Errorf("a promise of 4 with 3 left: %v, want a refusal by NodeResourcesFit", err)
 	}
 	c.PodIs("ns/a", podOf("a", "4", func(p *corev1.Pod) { p.Labels = map[string]string{"k": "v"} })) // not bound yet
@@ -154,7 +154,7 @@ func TestReserve(t *testing.T) {
 		t.Errorf("after the bind: 3 fit %v, 4 fit %v", fits("3"), fits("4"))
 	}
 	c.PodIs("ns/a", nil)
-	if err := c.Reserve("ns/b", "n"); err != nil || fits("4") {
+	if _, err := c.Reserve("ns/b", "n"); err != nil || fits("4") {
 		t.Errorf("after a is gone: %v, 4 fit %v", err, fits("4"))
 	}
 	c.Release("ns/b")
@@ -213,7 +213,7 @@ func BenchmarkReserve(b *testing.B) {
 				}
 				c.PodIs("ns/p", podOf("p", "1", kind.change))
 				for b.Loop() {
-					if err := c.Reserve("ns/p", "n0"); err != nil {
+					if _, err := c.Reserve("ns/p", "n0"); err != nil {
 						b.Fatal(err)
 					}
 					c.Release("ns/p")

@@ -59,6 +59,7 @@ type plugin struct {
 	name    string
 	prepare fwk.PreFilterPlugin // nil: it needs none
 	filter  fwk.FilterPlugin
+	volumes bool // it is about volumes alone
 }
 
 // newPlugins makes the filters as kube-scheduler's default profile has them, with
@@ -85,8 +86,12 @@ func newPlugins(ctx context.Context, client kubernetes.Interface, all informers.
 		}
 		p := plugin{name: f.name, filter: made.(fwk.FilterPlugin)}
 		p.prepare, _ = made.(fwk.PreFilterPlugin)
-		if v, is := made.(*volumebinding.VolumeBinding); is {
-			volumes = v
+		switch f.name {
+		case names.VolumeBinding:
+			volumes = made.(*volumebinding.VolumeBinding)
+			p.volumes = true
+		case names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeZone:
+			p.volumes = true
 		}
 		out = append(out, p)
 	}
