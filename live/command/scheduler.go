@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/headrace-dev/headrace/live/kube"
+	"github.com/headrace-dev/headrace/live/kube/upstream"
 )
 
 // options are the flags.
@@ -25,6 +26,7 @@ type options struct {
 	recordLimit                          int64
 	events, logFormat                    string
 	preemption, verbose, ledger, beliefs bool
+	lastCheck                            bool
 	serving                              Serving
 	election                             election
 	admitting                            admitting
@@ -78,6 +80,7 @@ func Scheduler() *cobra.Command {
 	f.Int64Var(&o.recordLimit, "record-limit", kube.DefaultRecordLimit, "end the journal at so many bytes of text")
 	f.StringVar(&o.events, "events", kube.EventModes()[kube.EventsOnChange], "which events are written on pods: changes (of the reason why one waits), all (those placed, too), none")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	f.BoolVar(&o.lastCheck, "last-check", true, "ask kube-scheduler's own filters before each bind, and about volumes; without it pods with volumes that tie them to nodes are not placed")
 	f.BoolVar(&o.verbose, "verbose", false, "log debug messages too")
 	f.BoolVar(&o.ledger, "serve-ledger", false, "serve what the scheduler believes of every pod and node at /debug/ledger, to this machine only")
 	o.serving.flags(f)
@@ -96,6 +99,9 @@ func (o *options) config(c *cobra.Command) (kube.Config, error) {
 	out := kube.Config{
 		Name: o.name, GPU: corev1.ResourceName(o.gpu), Namespace: o.election.namespace,
 		Preemption: o.preemption, Record: o.record, RecordLimit: o.recordLimit, ServeLedger: o.ledger,
+	}
+	if o.lastCheck {
+		out.Check = upstream.Check
 	}
 	switch o.logFormat {
 	case "text":

@@ -18,6 +18,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/headrace-dev/headrace/live/kube"
+	"github.com/headrace-dev/headrace/live/kube/upstream"
 )
 
 const (
@@ -138,6 +139,9 @@ func (r *rig) scheduleAs(config kube.Config) (*kube.Scheduler, func()) {
 	}
 	config.Dynamic = objects
 	config.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	if config.Check == nil {
+		config.Check = upstream.Check
+	}
 	s := kube.New(config)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

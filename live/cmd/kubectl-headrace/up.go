@@ -25,6 +25,7 @@ import (
 	"github.com/headrace-dev/headrace/live/devcluster"
 	"github.com/headrace-dev/headrace/live/inventory"
 	"github.com/headrace-dev/headrace/live/kube"
+	"github.com/headrace-dev/headrace/live/kube/upstream"
 )
 
 // clusterVerb is the hidden verb under which this program runs the cluster, as a
@@ -126,7 +127,7 @@ func up(ctx context.Context, o *upOptions, out io.Writer) error {
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	scheduler := kube.New(kube.Config{Client: client, Policy: policy, Log: logger, Metrics: kube.NewMetrics(registry)})
+	scheduler := kube.New(kube.Config{Client: client, Policy: policy, Log: logger, Metrics: kube.NewMetrics(registry), Check: upstream.Check})
 	serving := command.Serving{Address: "127.0.0.1:0"}
 	address, err := serving.Start(ctx, scheduler, registry, client, logger)
 	if err != nil {

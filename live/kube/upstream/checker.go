@@ -37,8 +37,12 @@ type pod struct {
 // and namespaces comes from informers that it registers with the factory; the
 // caller starts them. The context ends what upstream's framework runs beside.
 func New(ctx context.Context, client kubernetes.Interface, all informers.SharedInformerFactory) (*Checker, error) {
+	return newChecker(ctx, client, all, nil)
+}
+
+func newChecker(ctx context.Context, client kubernetes.Interface, all informers.SharedInformerFactory, devices fwk.SharedDRAManager) (*Checker, error) {
 	s := newSnapshot()
-	plugins, binder, err := newPlugins(ctx, client, all, s)
+	plugins, binder, err := newPlugins(ctx, client, all, s, devices)
 	if err != nil {
 		return nil, err
 	}

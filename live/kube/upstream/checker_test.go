@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// newChecker returns a checker over objects that an API server would hold.
-func newChecker(t testing.TB) (*Checker, *fake.Clientset) {
+// newOracle returns a checker over objects that an API server would hold.
+func newOracle(t testing.TB) (*Checker, *fake.Clientset) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
@@ -94,7 +94,7 @@ func TestVerdict(t *testing.T) {
 		}), want: "NodeDeclaredFeatures"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, _ := newChecker(t)
+			c, _ := newOracle(t)
 			c.NodeIs("n", nodeOf("n"))
 			c.PodIs("ns/old", podOf("old", "4", on("n"), alone, func(p *corev1.Pod) {
 				p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}}
@@ -112,7 +112,7 @@ func TestVerdict(t *testing.T) {
 
 // Taints and cordons are read from the node as it is now.
 func TestNodeChanges(t *testing.T) {
-	c, _ := newChecker(t)
+	c, _ := newOracle(t)
 	p := podOf("p", "1")
 	for _, test := range []struct {
 		node *corev1.Node
@@ -134,7 +134,7 @@ func TestNodeChanges(t *testing.T) {
 // A promise is charged until it is taken back or told as bound, and a pod is
 // never charged twice.
 func TestReserve(t *testing.T) {
-	c, _ := newChecker(t)
+	c, _ := newOracle(t)
 	c.PodIs("ns/early", podOf("early", "1", on("n"))) // before its node
 	c.NodeIs("n", nodeOf("n"))
 	for _, name := range []string{"a", "b"} {
@@ -170,7 +170,7 @@ func TestReserve(t *testing.T) {
 
 // The lists of nodes follow what is charged, in whatever order it comes and goes.
 func TestLineups(t *testing.T) {
-	c, _ := newChecker(t)
+	c, _ := newOracle(t)
 	for i := range 5 {
 		c.NodeIs(fmt.Sprint("n", i), nodeOf(fmt.Sprint("n", i)))
 		c.PodIs(fmt.Sprint("ns/p", i), podOf(fmt.Sprint("p", i), "1", on(fmt.Sprint("n", i)), alone))
@@ -202,7 +202,7 @@ func BenchmarkReserve(b *testing.B) {
 			p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "n0"}
 		}}, {"anti-affinity", alone}} {
 			b.Run(fmt.Sprintf("nodes=%d/%s", nodes, kind.name), func(b *testing.B) {
-				c, _ := newChecker(b)
+				c, _ := newOracle(b)
 				for i := range nodes {
 					name := fmt.Sprint("n", i)
 					c.NodeIs(name, nodeOf(name))

@@ -64,10 +64,10 @@ type plugin struct {
 
 // newPlugins makes the filters as kube-scheduler's default profile has them, with
 // the feature gates at their defaults.
-func newPlugins(ctx context.Context, client kubernetes.Interface, all informers.SharedInformerFactory, s *snapshot) ([]plugin, *volumebinding.VolumeBinding, error) {
+func newPlugins(ctx context.Context, client kubernetes.Interface, all informers.SharedInformerFactory, s *snapshot, devices fwk.SharedDRAManager) ([]plugin, *volumebinding.VolumeBinding, error) {
 	metrics.Register() // once per process; the plugins count what they do
 	handle, err := frameworkruntime.NewFramework(ctx, nil, nil,
-		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(all), frameworkruntime.WithSnapshotSharedLister(s),
+		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(all), frameworkruntime.WithSnapshotSharedLister(s), frameworkruntime.WithSharedDRAManager(devices),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(all.Storage().V1().CSINodes().Lister())))
 	if err != nil {
 		return nil, nil, fmt.Errorf("prepare the scheduling framework: %w", err)
