@@ -383,6 +383,9 @@ func (b *books) takeOff(key string, p *pod, draws []Draw) {
 			continue
 		}
 		name := draws[i].name()
+		if c := b.claim(name); c.flight != nil && !c.flight.landed {
+			continue // of two in one bundle that share a claim, the first to write it wins
+		}
 		b.claim(name).flight = &flight{pod: key, uid: p.seen.UID, devices: p.entered.Request.Devices, result: draws[i].Result}
 	}
 }
