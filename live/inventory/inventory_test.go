@@ -9,12 +9,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/sim/model"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 
 	"github.com/headrace-dev/headrace/live/inventory"
+	"github.com/headrace-dev/headrace/live/kube/dra"
 	"github.com/headrace-dev/headrace/live/kube/facts"
+	"github.com/headrace-dev/headrace/live/share"
 )
 
 // What a scenario says of a node is what the scheduler reads back from it.
@@ -77,5 +80,54 @@ func TestPodOf(t *testing.T) {
 	}
 	if run := p.Annotations[inventory.RunFor]; run != "1m30s" {
 		t.Errorf("it runs for %q, want 1m30s", run)
+	}
+}
+
+// What a scenario says of a node with shared cards is what the scheduler reads back
+// from its slice; the kubelet offers none beside it.
+func TestDRANodesReadBack(t *testing.T) {
+	w, err := model.Scenario("hetero", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools := dra.NewPools()
+	for i := range w.Nodes {
+		n := &w.Nodes[i]
+		node, slice := inventory.DRANodeOf(n)
+		if _, offers := node.Status.Allocatable[inventory.GPUResource]; offers {
+			t.Fatalf("node %s offers %s beside its slice", n.Name, inventory.GPUResource)
+		}
+		if slice == nil {
+			continue
+		}
+		pools.Put(slice)
+		devices, managed := pools.Devices(n.Name)
+		if !managed || len(devices) != n.GPUs {
+			t.Fatalf("node %s has %d devices, want %d", n.Name, len(devices), n.GPUs)
+		}
+		for k, d := range devices {
+			if d.World.Model != n.Model || d.World.Memory != n.GPUMemory || d.World.Sharing != cluster.SharingSlices || d.World.NUMA < 0 {
+				t.Fatalf("card %d of node %s reads back as %+v", k, n.Name, d.World)
+			}
+			want := n.GPUs >= 4
+			if len(n.Island) > 0 {
+				want = n.Island[k] != cluster.None
+			}
+			if linked := d.World.Island != cluster.None; linked != want {
+				t.Fatalf("card %d of %d of node %s is on island %d", k, n.GPUs, n.Name, d.World.Island)
+			}
+		}
+	}
+}
+
+// A share is asked for by annotation, and admission has nothing against it.
+func TestDRAPodOf(t *testing.T) {
+	p := inventory.DRAPodOf(&trace.Pod{Name: "p", GPUs: 1, Milli: 460, CPU: 1000}, "s", time.Second)
+	wishes, faults := share.Of(p)
+	if len(faults) > 0 || len(wishes) != 1 || wishes[0].Ask.Milli != 460 || wishes[0].Ask.Count != 1 {
+		t.Errorf("the pod wishes %+v, with faults %v", wishes, faults)
+	}
+	if _, asks := p.Spec.Containers[0].Resources.Requests[inventory.GPUResource]; asks {
+		t.Error("the pod asks for whole cards too")
 	}
 }
