@@ -57,6 +57,9 @@ func onlyFor(object *resourceapi.ResourceClaim, uid string, users map[string]boo
 // release gives an allocation back. The version at hand is a precondition: who has
 // begun to use it since keeps it.
 func (s *Scheduler) release(ctx context.Context, r *Remark) {
+	if s.mayWrite() != nil {
+		return // the next leader gives it back
+	}
 	object := r.release.DeepCopy()
 	object.Status.Allocation, object.Status.ReservedFor, object.Status.Devices = nil, nil, nil
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
