@@ -95,7 +95,7 @@ func (h *hood) addFriend() {
 	h.serial++
 	e := world.PodAdded{
 		Name: fmt.Sprintf("pod-%d", h.serial), Request: requests[h.pickRequest()], Priority: int32(h.from.below(3)),
-		Namespace: h.pick("n1", "n1", "n2"), Labels: h.drawLabels(),
+		Namespace: h.pick("n1", "n1", "n2"), Labels: h.drawLabels(), Group: h.pick("", "", "", "", "few", "many"),
 	}
 	flavour := h.pick("all", "spread", "labels")
 	if flavour == "all" {
@@ -229,11 +229,23 @@ func labelsOf(v *cluster.View, node cluster.NodeID) map[string]string {
 // off the list of all placed pods.
 func (h *hood) allowed(v *cluster.View, pod cluster.PodID, node cluster.NodeID) bool {
 	e, all, here := h.spec(v.Pod(pod).Spec.Name), h.placed(v), labelsOf(v, node)
-	shares := func(other cluster.NodeID, topology string) bool {
+	return h.apartAllowed(v, pod, node) && h.nearAllowed(v, e, all, here) && h.spreadAllowed(v, v.Pod(pod).Spec.Shape, e, all, here)
+}
+
+// sharing says whether a node is in the same domain as labels.
+func sharing(v *cluster.View, here map[string]string) func(cluster.NodeID, string) bool {
+	return func(other cluster.NodeID, topology string) bool {
 		theirs, has := labelsOf(v, other)[topology]
 		ours, have := here[topology]
 		return has && have && theirs == ours
 	}
+}
+
+// apartAllowed is the part of allowed that does not depend on the order in which
+// pods are placed: ports, and anti-affinity both ways.
+func (h *hood) apartAllowed(v *cluster.View, pod cluster.PodID, node cluster.NodeID) bool {
+	e, all := h.spec(v.Pod(pod).Spec.Name), h.placed(v)
+	shares := sharing(v, labelsOf(v, node))
 	for _, p := range all {
 		if p.node == node && slices.ContainsFunc(e.Ports, func(a world.Port) bool {
 			return slices.ContainsFunc(p.Ports, func(b world.Port) bool { return clash(a, b) })
@@ -251,7 +263,7 @@ func (h *hood) allowed(v *cluster.View, pod cluster.PodID, node cluster.NodeID) 
 			}
 		}
 	}
-	return h.nearAllowed(v, e, all, here, shares) && h.spreadAllowed(v, v.Pod(pod).Spec.Shape, e, all, here)
+	return true
 }
 
 func clash(a, b world.Port) bool {
@@ -260,8 +272,8 @@ func clash(a, b world.Port) bool {
 	return a.Number == b.Number && (a.Protocol == b.Protocol || tcp(a.Protocol) && tcp(b.Protocol)) && (a.IP == b.IP || anywhere(a.IP) || anywhere(b.IP))
 }
 
-func (h *hood) nearAllowed(v *cluster.View, e *world.PodAdded, all []placed, here map[string]string, shares func(cluster.NodeID, string) bool) bool {
-	met, anywhere := true, false
+func (h *hood) nearAllowed(v *cluster.View, e *world.PodAdded, all []placed, here map[string]string) bool {
+	shares, met, anywhere := sharing(v, here), true, false
 	for _, term := range e.Near {
 		if _, has := here[term.Topology]; !has {
 			return false
@@ -446,6 +458,8 @@ func (h *hood) follow(now *thought) {
 	h.t.Helper()
 	txn := cluster.Begin(now.snapshot)
 	v, evicted := txn.View(), false
+	var open []*decision.Decision
+	bundled := false // binds of a group stand together, not in the order in which they were found
 	for i := range now.plan.Decisions {
 		d := &now.plan.Decisions[i]
 		if d.Action == cluster.ActionEvict {
@@ -455,12 +469,22 @@ func (h *hood) follow(now *thought) {
 			}
 			continue
 		}
-		if !h.allowed(v, d.Pod, d.Place.Node) {
+		open, bundled = append(open, d), bundled || d.Together != 0
+	}
+	for len(open) > 0 {
+		var refused []*decision.Decision
+		for _, d := range open {
+			if bundled && !h.apartAllowed(v, d.Pod, d.Place.Node) || !bundled && !h.allowed(v, d.Pod, d.Place.Node) {
+				refused = append(refused, d)
+			} else if err := txn.Place(d.Pod, d.Place); err != nil {
+				h.t.Fatalf("%v", err)
+			}
+		}
+		if len(refused) == len(open) {
+			d := open[0]
 			h.t.Fatalf("policy %s: %s breaks a relation: %+v on %v", now.policy.Name, d.Line(v), h.spec(v.Pod(d.Pod).Spec.Name), labelsOf(v, d.Place.Node))
 		}
-		if err := txn.Place(d.Pod, d.Place); err != nil {
-			h.t.Fatalf("%v", err)
-		}
+		open = refused
 	}
 	for _, w := range now.plan.Waiting {
 		if evicted || v.Pod(w.Pod).Spec.Group != cluster.None {

@@ -276,12 +276,12 @@ func (r *round) choose(pod cluster.PodID, shape cluster.ShapeID) cluster.NodeID 
 	return node
 }
 
-// take books the place. It says no only where a policy picked devices that do
-// not hold the pod.
+// take books the place. It says no where a policy picked devices that do not hold
+// the pod, and where pods that are there do not let it in.
 func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) bool {
 	v := r.txn.View()
 	grants, ok := r.grants(v, pod, shape, node)
-	if !ok {
+	if !ok || !r.welcome(pod, shape, node) {
 		return false
 	}
 	place := cluster.Placement{Node: node, Shape: shape, Grants: grants}

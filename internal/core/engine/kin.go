@@ -85,6 +85,13 @@ func (m *Memo) bestAmong(v *cluster.View, id cluster.ShapeID, pass func(cluster.
 	return cluster.NodeID(best), score
 }
 
+// welcome says whether relations to other pods allow a pod on a node.
+func (r *round) welcome(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) bool {
+	v := r.txn.View()
+	kin := v.Ties(pod)
+	return kin == 0 || r.memo.tied(v, tie{kin: kin, shape: shape}).Check(v, node).None()
+}
+
 // closed says that relations left a tie no node. It stands until a node counts
 // otherwise for it, or room comes back.
 type closed struct {

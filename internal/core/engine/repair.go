@@ -97,8 +97,7 @@ func (r *round) takeBack(t trial, pod cluster.PodID, gone []cluster.PodID, node 
 			r.evict(victim)
 		}
 	}
-	v := r.txn.View()
-	if kin := v.Ties(pod); kin == 0 || r.memo.tied(v, tie{kin: kin, shape: v.Pod(pod).Spec.Shape}).Check(v, node).None() {
+	if r.welcome(pod, r.txn.View().Pod(pod).Spec.Shape, node) {
 		return
 	}
 	r.undo(t)
