@@ -258,7 +258,7 @@ func dump(nodes []*corev1.Node, pods []*corev1.Pod) string {
 		line(n.Name, n.Labels, n.Spec, n.Status.Allocatable, n.Status.Conditions, n.Status.DeclaredFeatures)
 	}
 	for _, p := range pods {
-		line(facts.Key(p), p.Labels, p.Spec, p.Status.Phase, p.Status.ContainerStatuses)
+		line(facts.Key(p), p.Labels, p.DeletionTimestamp, p.Spec, p.Status.Phase, p.Status.NominatedNodeName, p.Status.ContainerStatuses)
 	}
 	return out.String()
 }
