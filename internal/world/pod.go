@@ -43,6 +43,9 @@ type Requirement struct {
 	Op     cluster.Operator
 	Values []string
 	Number int64
+	// Feature says that it is about a feature that nodes declare: no pod goes where
+	// it is not met, but such nodes count where pods are spread.
+	Feature bool
 }
 
 // Toleration lets a pod onto a tainted node.
@@ -185,7 +188,7 @@ func (w *World) shape(r *Request, kind string) cluster.ShapeID {
 	for _, terms := range r.Selector {
 		var out []cluster.Requirement
 		for _, t := range terms {
-			requirement := cluster.Requirement{Key: w.Symbol(t.Key), Op: t.Op, Number: t.Number}
+			requirement := cluster.Requirement{Key: w.Symbol(t.Key), Op: t.Op, Number: t.Number, Feature: t.Feature}
 			for _, value := range t.Values {
 				requirement.Values = append(requirement.Values, w.Symbol(value))
 			}
@@ -234,6 +237,9 @@ func (r *Request) key() uint64 {
 		h = chance.Hash(h, 3)
 		for _, t := range terms {
 			h = chance.Hash(h, chance.HashString(t.Key), uint64(t.Op), uint64(t.Number))
+			if t.Feature {
+				h = chance.Hash(h, 6)
+			}
 			for _, value := range t.Values {
 				h = chance.Fold(h, chance.HashString(value))
 			}

@@ -54,6 +54,9 @@ type Requirement struct {
 	Op     Operator
 	Values []Symbol
 	Number int64
+	// Feature says that it is about a feature that nodes declare: no pod goes where
+	// it is not met, but such nodes count where pods are spread.
+	Feature bool
 }
 
 // Toleration lets a pod onto nodes with a taint. Key 0 tolerates every key.

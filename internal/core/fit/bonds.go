@@ -151,7 +151,7 @@ func (b *Bonds) bookSpread(v *cluster.View, k *cluster.Kin, s sight, sign int32)
 	shape := v.Shape(b.shape)
 	for i := range k.Spread {
 		rule := &k.Spread[i]
-		if !rule.AllNodes && !selected(v, shape, s.spec) || rule.Taints && !tolerated(shape, s.spec) {
+		if !rule.AllNodes && !affine(v, shape, s.spec) || rule.Taints && !tolerated(shape, s.spec) {
 			continue
 		}
 		b.spread[i].book(s.spec, sign, sign*s.company.Count(rule.Crowd).Staying)

@@ -96,6 +96,18 @@ func selected(v *cluster.View, s *cluster.Shape, spec *cluster.NodeSpec) bool {
 	return false
 }
 
+// affine says whether a node has the labels asked for, whatever features it
+// declares: over such nodes pods are spread.
+func affine(v *cluster.View, s *cluster.Shape, spec *cluster.NodeSpec) bool {
+	for _, terms := range s.Selector {
+		missed := func(r cluster.Requirement) bool { return !r.Feature && !meets(v, &r, spec) }
+		if !slices.ContainsFunc(terms, missed) {
+			return true
+		}
+	}
+	return len(s.Selector) == 0
+}
+
 func meets(v *cluster.View, r *cluster.Requirement, spec *cluster.NodeSpec) bool {
 	value, has := spec.Label(r.Key)
 	switch r.Op {

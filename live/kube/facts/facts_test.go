@@ -210,7 +210,7 @@ func TestSelector(t *testing.T) {
 		{
 			"a feature that the node must declare",
 			corev1.PodSpec{HostNetwork: true, HostUsers: new(bool)},
-			[][]world.Requirement{{{Key: "feature:UserNamespacesHostNetworkSupport", Op: cluster.OpExists}}},
+			[][]world.Requirement{{{Key: "feature:UserNamespacesHostNetworkSupport", Op: cluster.OpExists, Feature: true}}},
 		},
 		{
 			"not a number",

@@ -31,7 +31,7 @@ func features(s *corev1.PodSpec) []world.Requirement {
 	}
 	var out []world.Requirement
 	for _, name := range names {
-		out = append(out, world.Requirement{Key: featureLabel + name, Op: cluster.OpExists})
+		out = append(out, world.Requirement{Key: featureLabel + name, Op: cluster.OpExists, Feature: true})
 	}
 	return out
 }
