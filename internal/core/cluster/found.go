@@ -11,6 +11,11 @@ import "github.com/headrace-dev/headrace/internal/core/quantity"
 func (l *Ledger) ChargeFound(id PodID, place Placement, phase Phase) {
 	l.Charge(id, place, phase)
 	l.excuse(place.Node)
+	l.excuseQueues(id)
+}
+
+// excuseQueues marks the queues of a pod that a fact has taken above their limit.
+func (l *Ledger) excuseQueues(id PodID) {
 	for q := l.Pod(id).Spec.Queue; q != None; q = l.Queues.At(int32(q)).Parent {
 		if row := l.Queues.At(int32(q)); row.LimitMilli > 0 && row.UsedMilli > row.LimitMilli {
 			l.Queues.own(int32(q), l.owner, l.recording).Overdrawn = true
@@ -88,6 +93,7 @@ func (l *Ledger) reseat(id PodID, to NodeID, old *Node, presume func(*Shape, *No
 		l.Intents.own(int32(p.Intent), l.owner, l.recording).Place = p.Placement
 	}
 	l.apply(p, id, +1)
+	l.excuseQueues(id) // they may have been above it before
 }
 
 // excuse marks a node that a fact has overdrawn.
