@@ -17,7 +17,7 @@ func TestMeasure(t *testing.T) {
 		progress = os.Stderr
 	}
 	report, err := measure.Measure(t.Context(), measure.Options{
-		Nodes: []int{50}, Pods: 104, Group: 8, Repeats: 1, Arms: []string{"kube", "kube-groups", "headrace"},
+		Nodes: []int{50}, Pods: 104, Group: 8, Repeats: 1, Arms: []string{"binds-groups", "kube", "headrace-groups"},
 		Rate: 40, For: time.Second, Stall: patience, Dir: t.TempDir(), Progress: progress,
 	})
 	if err != nil {

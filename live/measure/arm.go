@@ -39,6 +39,7 @@ const mostAllocated = `
 func arms() []arm {
 	return []arm{
 		{name: baseline, title: "bare loop of binds, 32 workers", role: roleBinds},
+		{name: "binds-groups", title: "bare loop of binds, pods of groups", role: roleBinds, grouped: true},
 		{name: "kube", title: "kube-scheduler, default profile", role: roleKube},
 		{name: "kube-packing", title: "kube-scheduler, MostAllocated on GPUs", role: roleKube, config: mostAllocated},
 		{name: "kube-groups", title: "kube-scheduler, groups", role: roleKube, grouped: true, gates: "GenericWorkload=true"},
