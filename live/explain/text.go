@@ -80,7 +80,11 @@ func (c *Place) text(line func(key, format string, args ...any)) {
 		line("decided", "by another scheduler, or before this one started")
 		return
 	}
-	line("decided", "in cycle %d at %s, %d nodes could take it", c.Chosen.Cycle, c.Chosen.At.Local().Format(time.TimeOnly), c.Chosen.Feasible)
+	nodes := "nodes"
+	if c.Chosen.Feasible == 1 {
+		nodes = "node"
+	}
+	line("decided", "in cycle %d at %s, %d %s could take it", c.Chosen.Cycle, c.Chosen.At.Local().Format(time.TimeOnly), c.Chosen.Feasible, nodes)
 	line("score", "%s", c.Chosen.Score.text())
 	for i := range c.Chosen.RunnersUp {
 		up := &c.Chosen.RunnersUp[i]
@@ -92,7 +96,9 @@ func (s *Score) text() string {
 	if s.Fit == 0 && s.Urgency == 0 && s.Affinity == 0 {
 		return fmt.Sprint(s.Total)
 	}
-	return fmt.Sprintf("%d (fit %d, urgency %d, affinity %d)", s.Total, s.Fit, s.Urgency, s.Affinity)
+	const one = 1e6
+	part := func(n int64) float64 { return float64(n) / one }
+	return fmt.Sprintf("%.3f (fit %.3f, urgency %.3f, affinity %.3f)", part(s.Total), part(s.Fit), part(s.Urgency), part(s.Affinity))
 }
 
 func classesText(out io.Writer, classes []Class) {

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/rivals"
@@ -54,10 +54,17 @@ func configOf(path string) (*rest.Config, error) {
 	}
 	c = rest.CopyConfig(c)
 	c.QPS, c.Burst, c.UserAgent = clientQPS, clientBurst, "headrace-scheduler"
-	// Warnings of the API server, of versions that will go one day, come with every
-	// answer; once is enough.
-	c.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
+	c.WarningHandler = quiet{}
 	return c, nil
+}
+
+// quiet takes the warnings of the API server, of versions that will go one day:
+// they come with every answer, and only who maintains this can do anything about
+// them.
+type quiet struct{}
+
+func (quiet) HandleWarningHeader(_ int, _, message string) {
+	klog.V(2).InfoS("the API server warns", "message", message)
 }
 
 // Policies lists the policies by name.
