@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,12 +88,24 @@ func (c *Checker) PodIs(key string, is *corev1.Pod) {
 	}
 	another := p.told != nil && p.told.UID != is.UID
 	p.told = is
+	if p.charged != nil && asPromised(p.charged, is) {
+		return
+	}
 	if is.Spec.NodeName != "" || another {
 		c.uncharge(key, p)
 	}
 	if is.Spec.NodeName != "" {
 		c.charge(key, p, is)
 	}
+}
+
+// asPromised says whether a pod is bound as it is charged, so that it need not be
+// counted again: the same pod on the same node, with nothing that came later in its
+// specification, its labels or from its node.
+func asPromised(charged, is *corev1.Pod) bool {
+	return is.Spec.NodeName == charged.Spec.NodeName && is.UID == charged.UID && is.Generation == charged.Generation && is.Generation > 0 &&
+		is.DeletionTimestamp == nil && charged.DeletionTimestamp == nil && maps.Equal(is.Labels, charged.Labels) &&
+		len(is.Status.ContainerStatuses)+len(charged.Status.ContainerStatuses) == 0
 }
 
 func (c *Checker) charge(key string, p *pod, as *corev1.Pod) {
