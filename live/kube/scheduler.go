@@ -285,14 +285,17 @@ type owner struct {
 	decisions  uint64
 	refused    uint64
 	lastReview time.Time
-	pace       pace
-	fragments  *float64 // as of the last review
+	// lastRemarks is when reasons were last taken to be written.
+	lastRemarks time.Time
+	pace        pace
+	fragments   *float64 // as of the last review
 }
 
 // run reads what comes in and thinks when it is time to.
 func (o *owner) run(ctx context.Context, watched <-chan error) error {
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
+	o.lastRemarks = time.Now()
 	var window <-chan time.Time // runs while arrivals are collected
 	for {
 		var binds chan<- Bind
@@ -450,7 +453,9 @@ func (o *owner) beat() {
 		o.review(now)
 	}
 	o.kept.beat(now, o.books)
-	if len(o.dueRemarks) == 0 {
+	// Binds come before words about them, though not for ever.
+	if len(o.dueRemarks) == 0 && (len(o.dueBinds) == 0 || now.Sub(o.lastRemarks) >= review) {
+		o.lastRemarks = now
 		o.dueRemarks = append(o.books.remarks(), o.books.groupRemarks()...)
 	}
 	o.dueRemarks = append(o.dueRemarks, o.books.releases()...)
