@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -197,7 +196,7 @@ func TestTokenStaysHome(t *testing.T) {
 	}
 	select {
 	case got := <-seen:
-		t.Error(fmt.Sprintf("it was shown %q", got))
+		t.Errorf("it was shown %q", got)
 	default:
 	}
 }

@@ -89,13 +89,25 @@ func checkBuild(t *testing.T, words []string, built *string) {
 		}
 	}
 	program := words[len(words)-1]
-	file, err := parser.ParseDir(token.NewFileSet(), filepath.Join(root, "live", program), nil, parser.PackageClauseOnly)
-	if err != nil || file["main"] == nil {
+	if err := mainPackage(filepath.Join(root, "live", program)); err != nil {
 		t.Errorf("RUN %s: %s is no program: %v", line, program, err)
 	}
 	if path.Base(program) != path.Base(*built) {
 		t.Errorf("RUN %s: the program %s becomes %s", line, program, *built)
 	}
+}
+
+// mainPackage says what is wrong with a directory that should hold a program.
+func mainPackage(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no Go files in %s", dir)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), files[0], nil, parser.PackageClauseOnly)
+	if err == nil && file.Name.Name != "main" {
+		err = fmt.Errorf("%s is of package %s", files[0], file.Name.Name)
+	}
+	return err
 }
 
 // ids are the user and group of the chart's pods.
