@@ -190,7 +190,9 @@ func (a *audit) judgeSums() {
 		for resource, amount := range n.Status.Allocatable { // order: each has a place of its own
 			want[resource] = units(resource, &amount)
 		}
-		want[a.gpu] = min(want[a.gpu], mostCards)
+		cards := min(want[a.gpu], mostCards)
+		want[a.gpu] = cards
+		beyond := false // a pod asks for more cards than there are; then it is charged with all there are
 		for _, key := range a.holds[name] {
 			p := a.pods[key]
 			if p == nil {
@@ -200,13 +202,15 @@ func (a *audit) judgeSums() {
 			requests := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{
 				UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
 			})
+			asked := requests[a.gpu]
+			beyond = beyond || units(a.gpu, &asked) > cards
 			for resource, amount := range requests { // order: sums
 				if resource != corev1.ResourcePods {
 					want[resource] -= units(resource, &amount)
 				}
 			}
 		}
-		if _, listed := account.Free[a.gpu]; !listed {
+		if _, listed := account.Free[a.gpu]; !listed || beyond {
 			delete(want, a.gpu)
 		}
 		for _, resource := range slices.Sorted(maps.Keys(want)) {

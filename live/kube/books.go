@@ -203,8 +203,7 @@ func (b *books) settle(key string, p *pod) {
 			b.drop(key, p) // it asks for something else now
 		}
 		if p.footing == outside && !p.unlooked() && b.paused[key] == nil {
-			b.enter(key, p)
-			if p.tries == 0 {
+			if b.enter(key, p) && p.tries == 0 {
 				b.observe(key)
 			}
 		}
@@ -232,8 +231,8 @@ func (b *books) settleBound(key string, p *pod) {
 		if !sameAmounts(&p.entered.Request, &p.seen.Added.Request) {
 			b.drop(key, p) // resized
 		}
-		if p.footing == outside {
-			b.enter(key, p)
+		if p.footing == outside && !b.enter(key, p) {
+			return
 		}
 		b.must(world.PodFound{Name: key, Node: p.seen.Node})
 		p.running = false
@@ -252,13 +251,22 @@ func sameAmounts(a, c *world.Request) bool {
 		reflect.DeepEqual(a.Devices, c.Devices)
 }
 
-// enter makes a pod known to the world, where it waits.
-func (b *books) enter(key string, p *pod) {
+// enter makes a pod known to the world, where it waits. One that the world does not
+// take, whatever its author wrote, is held back and told why.
+func (b *books) enter(key string, p *pod) bool {
+	if err := b.apply(p.seen.Added); err != nil {
+		b.log.Error("a pod cannot be taken in", "pod", key, "because", err)
+		p.seen.Why = "what cannot be read: " + err.Error()
+		if p.seen.Standing == facts.Waiting {
+			p.seen.Standing = facts.Held
+		}
+		return false
+	}
 	p.entered = p.seen.Added
 	b.exclusions.stale = b.exclusions.stale || p.seen.Tied != ""
-	b.must(p.entered)
 	p.footing = waiting
 	b.stirred = true
+	return true
 }
 
 // drop takes a pod out of the world, wherever it stands there.

@@ -31,13 +31,20 @@ func (b *books) nodeSeen(seen facts.Node) {
 	}
 	switch {
 	case n == nil:
-		b.must(told)
+		if err := b.apply(told); err != nil {
+			b.log.Error("a node cannot be taken in, and nothing is placed there", "node", name, "because", err)
+			return
+		}
 		b.nodes[name] = &node{seen: seen, life: life}
 		for _, key := range slices.Sorted(maps.Keys(b.at[name])) {
 			b.settle(key, b.at[name][key])
 		}
 	case !reflect.DeepEqual(n.seen.Added, seen.Added):
-		b.must(world.NodeChanged{NodeAdded: told})
+		if err := b.apply(world.NodeChanged{NodeAdded: told}); err != nil {
+			b.log.Error("a change of a node cannot be taken in; it takes nothing new", "node", name, "because", err)
+			life = cluster.LifeDraining
+			b.must(world.NodeLife{Name: name, Life: life})
+		}
 		n.seen, n.life = seen, life
 	case n.life != life:
 		b.must(world.NodeLife{Name: name, Life: life})

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/headrace-dev/headrace/internal/core/decision"
+
+	"github.com/headrace-dev/headrace/live/kube/facts"
 )
 
 const (
@@ -30,9 +32,9 @@ const (
 // units counts an amount as the ledger does.
 func units(name corev1.ResourceName, q *resource.Quantity) int64 {
 	if name == corev1.ResourceCPU {
-		return q.MilliValue()
+		return facts.Thousandths(q)
 	}
-	return q.Value()
+	return facts.Units(q)
 }
 
 // auditor compares ledgers with what the informers' stores hold, and raises what

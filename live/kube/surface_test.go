@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,11 +93,11 @@ func TestEventsAreLimited(t *testing.T) {
 func TestMissingPermissionIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		allowed := false
+		var allowed atomic.Bool
 		client.PrependReactor("create", "selfsubjectaccessreviews", func(action kubetesting.Action) (bool, runtime.Object, error) {
 			review := action.(kubetesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
 			a := review.Spec.ResourceAttributes
-			review.Status.Allowed = allowed || a.Resource != "pods" || a.Subresource != "binding" && a.Verb != "watch"
+			review.Status.Allowed = allowed.Load() || a.Resource != "pods" || a.Subresource != "binding" && a.Verb != "watch"
 			return true, review, nil
 		})
 		log := &lines{}
@@ -113,7 +114,7 @@ func TestMissingPermissionIsNamed(t *testing.T) {
 		if n := log.count("permission is missing"); n != 1 {
 			t.Errorf("the log names it %d times, want once: %s", n, log.text())
 		}
-		allowed = true
+		allowed.Store(true)
 		time.Sleep(2 * lookAtAbilities)
 		if got := s.unready(); got != "" {
 			t.Errorf("after it was given readiness says %q", got)

@@ -28,7 +28,7 @@ func asked(p *corev1.Pod, gpu corev1.ResourceName) []Asked {
 			c = &p.Spec.Containers[i-len(p.Spec.InitContainers)]
 		}
 		amount, some := c.Resources.Requests[gpu]
-		if !some || amount.Value() <= 0 {
+		if !some || Units(&amount) <= 0 {
 			continue
 		}
 		var names []string
@@ -37,7 +37,7 @@ func asked(p *corev1.Pod, gpu corev1.ResourceName) []Asked {
 		}
 		slices.Sort(names)
 		out = append(out, Asked{
-			Container: c.Name, Index: i, Order: slices.Index(names, string(gpu)), Count: amount.Value(),
+			Container: c.Name, Index: i, Order: slices.Index(names, string(gpu)), Count: Units(&amount),
 			Short: init && (c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways),
 		})
 	}

@@ -49,15 +49,15 @@ func NodeOf(n *corev1.Node, gpu corev1.ResourceName) Node {
 	for name, amount := range n.Status.Allocatable { // order: each entry has a place of its own
 		switch name {
 		case corev1.ResourceCPU:
-			e.CPU = quantity.MilliCPU(amount.MilliValue())
+			e.CPU = quantity.MilliCPU(Thousandths(&amount))
 		case corev1.ResourceMemory:
-			e.Memory = quantity.Bytes(amount.Value())
+			e.Memory = quantity.Bytes(Units(&amount))
 		case corev1.ResourcePods:
-			e.Pods = amount.Value()
+			e.Pods = Units(&amount)
 		case gpu:
-			e.Devices = devices(n, min(amount.Value(), maxDevices))
+			e.Devices = devices(n, min(Units(&amount), maxDevices))
 		default:
-			e.Extended = counted(e.Extended, name, amount.Value())
+			e.Extended = counted(e.Extended, name, Units(&amount))
 		}
 	}
 	e.Taints = taints(n)

@@ -146,16 +146,16 @@ func request(p *corev1.Pod, gpu corev1.ResourceName) world.Request {
 	for name, amount := range list { // order: each entry has a place of its own
 		switch name {
 		case corev1.ResourceCPU:
-			out.CPU = quantity.MilliCPU(max(amount.MilliValue(), 0))
+			out.CPU = quantity.MilliCPU(Thousandths(&amount))
 		case corev1.ResourceMemory:
-			out.Memory = quantity.Bytes(max(amount.Value(), 0))
+			out.Memory = quantity.Bytes(Units(&amount))
 		case corev1.ResourcePods:
 		case gpu:
 			if p.Spec.NodeName == "" || !viaClaim(p, gpu) {
-				out.Devices = cards(amount.Value())
+				out.Devices = cards(Units(&amount))
 			}
 		default:
-			out.Extended = counted(out.Extended, name, amount.Value())
+			out.Extended = counted(out.Extended, name, Units(&amount))
 		}
 	}
 	return out
