@@ -60,6 +60,14 @@ func TestContainerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	before, _, _ := strings.Cut(string(text), "mod download")
+	for _, line := range strings.Split(string(mod), "\n") {
+		if _, dir, local := strings.Cut(line, "=> .."); local {
+			if want := strings.TrimPrefix(path.Join(dir, "go.mod"), "/"); !strings.Contains(before, " "+want+" ") {
+				t.Errorf("modules are downloaded before %s is there, which live/go.mod names", want)
+			}
+		}
+	}
 	_, asked, _ := strings.Cut(string(mod), "\ngo ")
 	if version, found := strings.CutPrefix(build, "docker.io/library/golang:"); !found || !strings.HasPrefix(asked, version+".") {
 		t.Errorf("it builds with %s, live/go.mod asks for Go %.6s", build, asked)
