@@ -133,6 +133,7 @@ func (e Bound) apply(w *World) error {
 		return err
 	}
 	w.dropIntent(id)
+	w.ledger.SetReserved(id, false)
 	w.ledger.SetPhase(id, cluster.PhaseBound)
 	w.ledger.EditPod(id).Bound = w.now
 	return nil

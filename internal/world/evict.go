@@ -66,6 +66,7 @@ func (e Reserved) apply(w *World) error {
 	if n.Spec.Authority == cluster.AuthorityPlugin {
 		place.Identity = cluster.IdentityPresumed
 	}
+	w.ledger.SetReserved(id, true)
 	w.ledger.ChargeFound(id, place, cluster.PhasePlacing)
 	reuse := cluster.IntentID(cluster.None)
 	if last := len(w.freeIntents) - 1; last >= 0 {

@@ -205,13 +205,14 @@ type placed struct {
 	*world.PodAdded
 	node    cluster.NodeID
 	leaving bool
+	coming  bool // its room is only reserved
 }
 
 func (h *hood) placed(v *cluster.View) []placed {
 	var out []placed
 	for i := range v.Pods.Len() {
 		if p := v.Pod(cluster.PodID(i)); p.Phase.Charged() {
-			out = append(out, placed{PodAdded: h.spec(p.Spec.Name), node: p.Placement.Node, leaving: p.Phase == cluster.PhaseTerminating})
+			out = append(out, placed{PodAdded: h.spec(p.Spec.Name), node: p.Placement.Node, leaving: p.Phase == cluster.PhaseTerminating, coming: p.Reserved})
 		}
 	}
 	return out
@@ -280,7 +281,7 @@ func (h *hood) nearAllowed(v *cluster.View, e *world.PodAdded, all []placed, her
 		}
 		found := false
 		for _, p := range all {
-			if !h.meansAll(e, p.PodAdded) {
+			if p.coming || !h.meansAll(e, p.PodAdded) {
 				continue
 			}
 			_, has := labelsOf(v, p.node)[term.Topology]

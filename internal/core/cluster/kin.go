@@ -106,10 +106,11 @@ type Company struct {
 }
 
 // Headcount is how many pods of a crowd are on a node; Staying leaves out those
-// that are told to go.
+// that are told to go. Coming are those among them for which room is only reserved:
+// they keep others away, and nobody can be near them yet.
 type Headcount struct {
-	Crowd        CrowdID
-	All, Staying int32
+	Crowd                CrowdID
+	All, Staying, Coming int32
 }
 
 // Grudge is how many pods on a node keep a crowd out of their domain.
@@ -131,7 +132,7 @@ func (c *Company) Count(crowd CrowdID) Headcount {
 }
 
 // with returns the company with pods of a kin added or taken away.
-func (c *Company) with(k *Kin, all, staying int32) *Company {
+func (c *Company) with(k *Kin, all, staying, coming int32) *Company {
 	out := new(Company)
 	if c != nil {
 		*out = Company{Members: slices.Clone(c.Members), Apart: slices.Clone(c.Apart), Ports: slices.Clone(c.Ports)}
@@ -143,6 +144,7 @@ func (c *Company) with(k *Kin, all, staying int32) *Company {
 		}
 		out.Members[i].All += all
 		out.Members[i].Staying += staying
+		out.Members[i].Coming += coming
 	}
 	for _, apart := range k.Apart {
 		i, found := slices.BinarySearchFunc(out.Apart, apart, func(g Grudge, a Apart) int { return compareApart(g.Apart, a) })
@@ -160,7 +162,7 @@ func (c *Company) with(k *Kin, all, staying int32) *Company {
 			out.Ports = slices.Delete(out.Ports, i, i+1)
 		}
 	}
-	out.Members = slices.DeleteFunc(out.Members, func(h Headcount) bool { return h.All == 0 && h.Staying == 0 })
+	out.Members = slices.DeleteFunc(out.Members, func(h Headcount) bool { return h.All == 0 && h.Staying == 0 && h.Coming == 0 })
 	out.Apart = slices.DeleteFunc(out.Apart, func(g Grudge) bool { return g.Count == 0 })
 	if len(out.Members)+len(out.Apart)+len(out.Ports) == 0 {
 		return nil
@@ -183,6 +185,9 @@ func (v *View) companyDigest(c *Company) uint64 {
 	sum := uint64(0)
 	for _, h := range c.Members {
 		sum += chance.Hash(8, v.Crowds.At(int32(h.Crowd)).Key, uint64(h.All), uint64(h.Staying))
+		if h.Coming != 0 {
+			sum += chance.Hash(11, v.Crowds.At(int32(h.Crowd)).Key, uint64(h.Coming))
+		}
 	}
 	for _, g := range c.Apart {
 		sum += chance.Hash(9, v.Crowds.At(int32(g.Crowd)).Key, chance.HashString(v.Symbols.Text(g.Topology)), uint64(g.Count))
@@ -253,6 +258,28 @@ func (p *Pod) staying() int32 {
 	return 1
 }
 
+// coming is 1 for a pod for which room is only reserved.
+func (p *Pod) coming() int32 {
+	if p.Reserved {
+		return 1
+	}
+	return 0
+}
+
+// SetReserved says whether the room that a pod is charged with is only reserved.
+func (l *Ledger) SetReserved(id PodID, reserved bool) {
+	p := l.pod(id)
+	if p.Reserved == reserved {
+		return
+	}
+	p.Reserved = reserved
+	if p.Phase.Charged() && p.Kin != 0 {
+		n := l.node(p.Placement.Node)
+		n.Company = n.Company.with(l.Kin(p.Kin), 0, 0, 2*p.coming()-1)
+		l.logChange(p.Placement.Node)
+	}
+}
+
 // restay books that a charged pod, so far counted as staying or not, is told to go
 // or is not any more.
 func (l *Ledger) restay(id PodID, was int32) {
@@ -267,6 +294,6 @@ func (l *Ledger) restay(id PodID, was int32) {
 func (l *Ledger) attend(p *Pod, all, staying int32) {
 	if p.Kin != 0 {
 		n := l.node(p.Placement.Node)
-		n.Company = n.Company.with(l.Kin(p.Kin), all, staying)
+		n.Company = n.Company.with(l.Kin(p.Kin), all, staying, all*p.coming())
 	}
 }

@@ -184,6 +184,7 @@ func (l *Ledger) Discharge(id PodID, phase Phase) {
 	l.attend(l.Pod(id), -1, -l.Pod(id).staying())
 	l.setPhase(id, phase)
 	p := l.pod(id)
+	p.Reserved = false
 	l.apply(p, id, -1)
 	p.LastNode = p.Placement.Node
 	p.Placement = Nowhere()

@@ -212,12 +212,14 @@ type Pod struct {
 	Phase      Phase
 	Attempt    int32
 	Placement  Placement
-	Kin        KinID    // how it stands to other pods; 0 without
-	LastNode   NodeID   // where it ran before; None without
-	Intent     IntentID // the intent under way for it; None without
-	Budget     BudgetID // what its eviction counts against; None without
-	Arrived    moment.Instant
-	Bound      moment.Instant // of this attempt
-	Started    moment.Instant // of this attempt
-	HeldUntil  moment.Instant // meaningful while held
+	Kin        KinID // how it stands to other pods; 0 without
+	// Reserved says that the room it is charged with is still to be left by others.
+	Reserved  bool
+	LastNode  NodeID   // where it ran before; None without
+	Intent    IntentID // the intent under way for it; None without
+	Budget    BudgetID // what its eviction counts against; None without
+	Arrived   moment.Instant
+	Bound     moment.Instant // of this attempt
+	Started   moment.Instant // of this attempt
+	HeldUntil moment.Instant // meaningful while held
 }

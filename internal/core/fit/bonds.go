@@ -102,7 +102,8 @@ func (b *Bonds) book(v *cluster.View, s sight, sign int32) {
 		nodes = sign
 	}
 	if len(b.near) > 0 {
-		count := s.company.Count(k.Near.Crowd).All
+		heads := s.company.Count(k.Near.Crowd)
+		count := heads.All - heads.Coming
 		for i := range b.near {
 			b.near[i].book(s.spec, nodes, sign*count)
 		}
