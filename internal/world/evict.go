@@ -5,6 +5,7 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 )
@@ -68,16 +69,10 @@ func (e Reserved) apply(w *World) error {
 	}
 	w.ledger.SetReserved(id, true)
 	w.ledger.ChargeFound(id, place, cluster.PhasePlacing)
-	reuse := cluster.IntentID(cluster.None)
-	if last := len(w.freeIntents) - 1; last >= 0 {
-		reuse = w.freeIntents[last]
-		w.freeIntents = w.freeIntents[:last]
-	}
-	p = w.ledger.EditPod(id)
-	p.Intent = w.ledger.AddIntent(cluster.Intent{
+	w.addIntent(&decision.Decision{
 		ID: chance.Hash(p.Key, uint64(p.Attempt), uint64(cluster.ActionHold)) | 1, Action: cluster.ActionHold,
-		Pod: id, Place: place, Accepted: w.now, Deadline: moment.Never,
-	}, reuse)
+		Pod: id, Place: place, Deadline: moment.Never,
+	})
 	return nil
 }
 

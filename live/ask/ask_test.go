@@ -19,6 +19,7 @@ import (
 
 	"github.com/headrace-dev/headrace/live/explain"
 	"github.com/headrace-dev/headrace/live/kube"
+	"github.com/headrace-dev/headrace/live/usage"
 )
 
 // run runs one command line and returns what it printed.
@@ -26,7 +27,7 @@ func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	root := &cobra.Command{Use: "headrace", SilenceErrors: true, SilenceUsage: true}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(usage.Flag)
 	root.AddCommand(Commands()...)
 	var out bytes.Buffer
 	root.SetOut(&out)
@@ -52,8 +53,8 @@ func TestUsage(t *testing.T) {
 		"top --every 1ms":              `--every 1ms: must be at least 200ms`,
 		"top --server ftp://127.0.0.1": `--server "ftp://127.0.0.1": must be http://HOST:PORT or https://HOST:PORT`,
 	} {
-		if _, err := run(t, strings.Fields(args)...); err == nil || err.Error() != want || !IsUsage(err) {
-			t.Errorf("%s: %v (usage %v), want %s", args, err, IsUsage(err), want)
+		if _, err := run(t, strings.Fields(args)...); err == nil || err.Error() != want || usage.ExitCode(err) != 2 {
+			t.Errorf("%s: %v (exit code %v), want %s", args, err, usage.ExitCode(err), want)
 		}
 	}
 	for _, verb := range []string{"explain", "top", "queue"} {
@@ -177,7 +178,7 @@ func TestTokenStaysHome(t *testing.T) {
 		t.Errorf("the loopback server was shown %q", got)
 	}
 	o.server = "http://192.0.2.1:80"
-	if _, err := o.direct(config); !IsUsage(err) {
+	if _, err := o.direct(config); usage.ExitCode(err) != 2 {
 		t.Errorf("plain HTTP beyond loopback: %v, want a fault in the command line", err)
 	}
 	strange := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") }))

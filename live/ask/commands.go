@@ -30,18 +30,8 @@ import (
 
 	"github.com/headrace-dev/headrace/live/explain"
 	"github.com/headrace-dev/headrace/live/kube"
+	"github.com/headrace-dev/headrace/live/usage"
 )
-
-// usageError is a fault in the command line.
-type usageError struct{ error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// IsUsage says whether an error is a fault in the command line.
-func IsUsage(err error) bool {
-	var wrong usageError
-	return errors.As(err, &wrong)
-}
 
 // options are the flags that all of the commands have.
 type options struct {
@@ -64,7 +54,7 @@ func (o *options) flags(c *cobra.Command) {
 
 func (o *options) check() error {
 	if o.output != "table" && o.output != "json" {
-		return usagef("--output %q: must be table or json", o.output)
+		return usage.Errorf("--output %q: must be table or json", o.output)
 	}
 	return nil
 }
@@ -161,7 +151,7 @@ func podNamed(args []string) (string, error) {
 		kind, name = args[0], args[1]
 	}
 	if kind != "pod" && kind != "pods" && kind != "po" || name == "" || strings.Contains(name, "/") {
-		return "", usagef("explain %q: must be pod/NAME", strings.Join(args, " "))
+		return "", usage.Errorf("explain %q: must be pod/NAME", strings.Join(args, " "))
 	}
 	return name, nil
 }
@@ -207,24 +197,17 @@ func (o *options) show(out io.Writer, answer any, text func()) error {
 	return e.Encode(answer)
 }
 
-func noArguments(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("%s takes no arguments, got %q", c.Name(), args[0])
-	}
-	return nil
-}
-
 func queueCommand() *cobra.Command {
 	var o options
 	limit := 50
 	c := &cobra.Command{
-		Use: "queue", Short: "list the waiting pods in the order of their turn, with what binds them", Args: noArguments,
+		Use: "queue", Short: "list the waiting pods in the order of their turn, with what binds them", Args: usage.NoArgumentsTo,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
 			}
 			if limit < 1 {
-				return usagef("--limit %d: must be at least 1", limit)
+				return usage.Errorf("--limit %d: must be at least 1", limit)
 			}
 			s, err := o.open(c.Context())
 			if err != nil {
@@ -257,16 +240,16 @@ const quickest = 200 * time.Millisecond
 func topCommand() *cobra.Command {
 	o := topOptions{}
 	c := &cobra.Command{
-		Use: "top", Short: "show nodes, GPUs in use and what pods wait for, again and again", Args: noArguments,
+		Use: "top", Short: "show nodes, GPUs in use and what pods wait for, again and again", Args: usage.NoArgumentsTo,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
 			}
 			switch {
 			case o.nodes < 0:
-				return usagef("--nodes %d: must not be negative", o.nodes)
+				return usage.Errorf("--nodes %d: must not be negative", o.nodes)
 			case o.every < quickest:
-				return usagef("--every %v: must be at least %v", o.every, quickest)
+				return usage.Errorf("--every %v: must be at least %v", o.every, quickest)
 			}
 			return o.top(c.Context(), c.OutOrStdout())
 		},

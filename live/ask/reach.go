@@ -22,6 +22,7 @@ import (
 
 	"github.com/headrace-dev/headrace/live/explain"
 	"github.com/headrace-dev/headrace/live/kube"
+	"github.com/headrace-dev/headrace/live/usage"
 )
 
 const (
@@ -117,11 +118,11 @@ func (o *options) direct(config *rest.Config) (*scheduler, error) {
 	at, err := url.Parse(o.server)
 	switch {
 	case err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https":
-		return nil, usagef("--server %q: must be http://HOST:PORT or https://HOST:PORT", o.server)
+		return nil, usage.Errorf("--server %q: must be http://HOST:PORT or https://HOST:PORT", o.server)
 	case loopback(at.Hostname()):
 		return plain(strings.TrimSuffix(o.server, "/")), nil
 	case at.Scheme != "https":
-		return nil, usagef("--server %q: beyond the loopback interface only by https", o.server)
+		return nil, usage.Errorf("--server %q: beyond the loopback interface only by https", o.server)
 	}
 	c := rest.AnonymousClientConfig(config)
 	c.Host, c.TLSClientConfig = o.server, rest.TLSClientConfig{CAFile: o.serverCA}

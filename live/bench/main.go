@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/headrace-dev/headrace/live/measure"
+	"github.com/headrace-dev/headrace/live/usage"
 )
 
 func main() {
@@ -24,6 +25,6 @@ func main() {
 	if err := measure.Command().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()
-		os.Exit(measure.ExitCode(err))
+		os.Exit(usage.ExitCode(err))
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
+
+	"github.com/headrace-dev/headrace/live/usage"
 )
 
 // Faults in the command line exit with 2 and name the flag, the value and what is
@@ -39,8 +41,8 @@ func TestUsage(t *testing.T) {
 		c.SetArgs(strings.Fields(args))
 		c.SetOut(io.Discard)
 		err := c.ExecuteContext(t.Context())
-		if err == nil || !strings.HasPrefix(err.Error(), want) || ExitCode(err) != 2 {
-			t.Errorf("%s: %v (exit code %d), want %s", args, err, ExitCode(err), want)
+		if err == nil || !strings.HasPrefix(err.Error(), want) || usage.ExitCode(err) != 2 {
+			t.Errorf("%s: %v (exit code %d), want %s", args, err, usage.ExitCode(err), want)
 		}
 	}
 	c := Scheduler()
@@ -52,8 +54,8 @@ func TestUsage(t *testing.T) {
 	}
 	c = Scheduler()
 	c.SetArgs([]string{"--kubeconfig", "/nowhere/at/all"})
-	if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `read the kubeconfig "/nowhere/at/all"`) || ExitCode(err) != 1 {
-		t.Errorf("no kubeconfig: %v (exit code %d)", err, ExitCode(err))
+	if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `read the kubeconfig "/nowhere/at/all"`) || usage.ExitCode(err) != 1 {
+		t.Errorf("no kubeconfig: %v (exit code %d)", err, usage.ExitCode(err))
 	}
 }
 

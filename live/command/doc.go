@@ -2,7 +2,7 @@
 // health and metrics, and the turn-taking of several instances.
 //
 //	err := command.Scheduler().ExecuteContext(ctx)
-//	os.Exit(command.ExitCode(err))
+//	os.Exit(usage.ExitCode(err))
 //
 // It is a package, so that a test or a benchmark can be the scheduler in a
 // process of its own without a second program. Package command leaves deciding

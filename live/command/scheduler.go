@@ -17,6 +17,7 @@ import (
 
 	"github.com/headrace-dev/headrace/live/kube"
 	"github.com/headrace-dev/headrace/live/kube/upstream"
+	"github.com/headrace-dev/headrace/live/usage"
 )
 
 // gcPercent is how far the heap may grow between collections, unless GOGC says so.
@@ -38,42 +39,22 @@ type options struct {
 	admitting                            admitting
 }
 
-// usageError is a fault in the command line.
-type usageError struct{ error }
-
-// ExitCode returns 0 for no error, 2 for a fault in the command line, else 1.
-func ExitCode(err error) int {
-	var wrong usageError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &wrong):
-		return 2
-	}
-	return 1
-}
-
 // Scheduler returns the command that schedules until its context ends.
 func Scheduler() *cobra.Command {
 	var o options
 	c := &cobra.Command{
 		Use: "headrace-scheduler", Short: "schedule the pods of a Kubernetes cluster that name it",
 		SilenceErrors: true, SilenceUsage: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("no arguments are taken, got %q", args[0])}
-			}
-			return nil
-		},
+		Args: usage.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := o.config(c)
 			if err != nil {
-				return usageError{err}
+				return usage.Of(err)
 			}
 			return run(c.Context(), &o, config)
 		},
 	}
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	c.SetFlagErrorFunc(usage.Flag)
 	f := c.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "the kubeconfig; without one, the pod's own service account")
 	f.StringVar(&o.name, "scheduler-name", kube.DefaultName, "take the pods with this schedulerName")

@@ -2,7 +2,6 @@ package devcluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -14,19 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headrace-dev/headrace/internal/sim/model"
+
+	"github.com/headrace-dev/headrace/live/usage"
 )
-
-// usageError is a fault in the command line.
-type usageError struct{ error }
-
-// ExitCode returns 2 for a fault in the command line, else 1.
-func ExitCode(err error) int {
-	var wrong usageError
-	if errors.As(err, &wrong) {
-		return 2
-	}
-	return 1
-}
 
 // ReadyWord begins the line that says where the kubeconfig of a cluster that can
 // be used lies.
@@ -39,12 +28,7 @@ func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "headrace-devcluster", Short: "run a Kubernetes cluster with simulated GPU nodes in one process",
 		SilenceErrors: true, SilenceUsage: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("no arguments are taken, got %q", args[0])}
-			}
-			return nil
-		},
+		Args: usage.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithCancel(c.Context())
 			defer cancel()
@@ -56,13 +40,13 @@ func Command() *cobra.Command {
 				}()
 			}
 			if devices != devicesPlugin && devices != devicesDRA {
-				return usageError{fmt.Errorf("--devices %q: must be %s or %s", devices, devicesPlugin, devicesDRA)}
+				return usage.Errorf("--devices %q: must be %s or %s", devices, devicesPlugin, devicesDRA)
 			}
 			o.DRA = devices == devicesDRA
 			return runCommand(ctx, &o, c.OutOrStdout())
 		},
 	}
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	c.SetFlagErrorFunc(usage.Flag)
 	f := c.Flags()
 	f.StringVar(&o.Scenario, "scenario", "hetero", "whose nodes to simulate: "+strings.Join(model.Names(), ", "))
 	f.IntVar(&o.Nodes, "nodes", 0, "how many nodes, mixed as in the scenario (0: as many as it has)")
@@ -83,10 +67,10 @@ const (
 
 func runCommand(ctx context.Context, o *Options, out io.Writer) error {
 	if o.Nodes < 0 {
-		return usageError{fmt.Errorf("--nodes %d: must not be negative", o.Nodes)}
+		return usage.Errorf("--nodes %d: must not be negative", o.Nodes)
 	}
 	if o.Port < 0 || o.Port > math.MaxUint16 {
-		return usageError{fmt.Errorf("--port %d: must be 0 to %d", o.Port, math.MaxUint16)}
+		return usage.Errorf("--port %d: must be 0 to %d", o.Port, math.MaxUint16)
 	}
 	if o.Dir == "" {
 		dir, err := os.MkdirTemp("", "headrace-devcluster-")

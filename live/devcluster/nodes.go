@@ -3,8 +3,8 @@ package devcluster
 import (
 	"context"
 	"fmt"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,41 +26,18 @@ func createNodes(ctx context.Context, client kubernetes.Interface, nodes []trace
 			return err
 		}
 	}
-	var (
-		group sync.WaitGroup
-		next  = make(chan *trace.Node)
-		errs  = make(chan error, creators)
-	)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for range creators {
-		// Ends when next is closed, or with its first error.
-		group.Go(func() {
-			for node := range next {
-				if err := createNode(ctx, client, node, shared); err != nil {
-					errs <- err
-					cancel()
-					return
-				}
-			}
-		})
-	}
+	group, until := errgroup.WithContext(ctx)
+	group.SetLimit(creators)
 	for i := range nodes {
-		select {
-		case next <- &nodes[i]:
-			continue
-		case <-ctx.Done():
+		if until.Err() != nil {
+			break
 		}
-		break
+		group.Go(func() error { return createNode(until, client, &nodes[i], shared) })
 	}
-	close(next)
-	group.Wait()
-	select {
-	case err := <-errs:
+	if err := group.Wait(); err != nil {
 		return err
-	default:
-		return context.Cause(ctx)
 	}
+	return context.Cause(ctx)
 }
 
 // createNode creates one node, and tells of its cards where a driver of Dynamic

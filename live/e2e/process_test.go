@@ -18,6 +18,7 @@ import (
 
 	"github.com/headrace-dev/headrace/live/command"
 	"github.com/headrace-dev/headrace/live/kube"
+	"github.com/headrace-dev/headrace/live/usage"
 )
 
 const (
@@ -39,7 +40,7 @@ func beScheduler(args []string) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "level=ERROR", err)
 	}
-	return command.ExitCode(err)
+	return usage.ExitCode(err)
 }
 
 // process is a scheduler in a process of its own.

@@ -190,7 +190,7 @@ func (a *audit) judgeSums() {
 		for resource, amount := range n.Status.Allocatable { // order: each has a place of its own
 			want[resource] = units(resource, &amount)
 		}
-		cards := min(want[a.gpu], mostCards)
+		cards := min(want[a.gpu], facts.MaxDevices)
 		want[a.gpu] = cards
 		beyond := false // a pod asks for more cards than there are; then it is charged with all there are
 		for _, key := range a.holds[name] {

@@ -74,20 +74,8 @@ func (s *Scheduler) bindWithClaims(ctx context.Context, b *Bind) (written, gone 
 // unbound says whether a pod is not bound, so that what was written for it can be
 // taken back. In doubt it is asked again.
 func (s *Scheduler) unbound(ctx context.Context, b *Bind) bool {
-	namespace, name, _ := strings.Cut(b.Key, "/")
-	for {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		p, err := s.config.Client.CoreV1().Pods(namespace).Get(call, name, metav1.GetOptions{})
-		cancel()
-		switch {
-		case apierrors.IsNotFound(err):
-			return true
-		case err == nil:
-			return string(p.UID) != b.UID || p.Spec.NodeName == ""
-		case !pause(ctx, lookAgain):
-			return false
-		}
-	}
+	node, known, err := s.askPod(ctx, b)
+	return err == nil && (!known || node == "")
 }
 
 // draw writes one claim: its allocation, where there is none yet, and that it is

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -55,6 +56,7 @@ const (
 type event struct {
 	regarding    corev1.ObjectReference
 	kind         string // Normal or Warning
+	action       string // empty: Scheduling
 	reason, note string
 	at           time.Time
 }
@@ -115,10 +117,11 @@ func (s *Scheduler) write(ctx context.Context, e *event) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := s.config.Client.EventsV1().Events(e.regarding.Namespace).Create(ctx, &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: e.regarding.Namespace, Name: fmt.Sprintf("%s.%x", e.regarding.Name, e.at.UnixNano())},
+	namespace := cmp.Or(e.regarding.Namespace, metav1.NamespaceDefault)
+	_, err := s.config.Client.EventsV1().Events(namespace).Create(ctx, &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", e.regarding.Name, e.at.UnixNano())},
 		EventTime:  metav1.NewMicroTime(e.at), ReportingController: s.config.Name, ReportingInstance: s.config.Name,
-		Action: "Scheduling", Reason: e.reason, Regarding: e.regarding, Note: note, Type: e.kind,
+		Action: cmp.Or(e.action, "Scheduling"), Reason: e.reason, Regarding: e.regarding, Note: note, Type: e.kind,
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("write an event about %s/%s: %w", e.regarding.Namespace, e.regarding.Name, err)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -115,10 +114,8 @@ func (s *Scheduler) evictOne(ctx context.Context, r Ref) error {
 		if asked == nil && try >= evictTries {
 			return fmt.Errorf("evict %s: %w", r.Key, err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, lookAgain) {
 			return ctx.Err()
-		case <-time.After(lookAgain):
 		}
 	}
 }

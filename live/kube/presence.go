@@ -51,10 +51,8 @@ func (s *Scheduler) announce(ctx context.Context) {
 		if !said {
 			s.config.Log.Warn("where to ask this scheduler was not written down; give commands --server", "because", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, announceAgain) {
 			return
-		case <-time.After(announceAgain):
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +19,6 @@ import (
 )
 
 const (
-	// mostCards is how many cards of one node are used; see package facts.
-	mostCards = 64
 	// mostDifferences bounds what one audit writes to the log and as events. One
 	// fault often shows in many places.
 	mostDifferences = 10
@@ -150,28 +147,19 @@ func (a *auditor) raise(ctx context.Context, found []Difference) {
 
 // tell writes a difference as an event about its node or pod.
 func (a *auditor) tell(ctx context.Context, d Difference) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	about := corev1.ObjectReference{Kind: "Node", Name: d.Node, APIVersion: "v1"}
-	namespace := metav1.NamespaceDefault
 	if d.Pod != "" {
 		about.Kind = "Pod"
 		about.Namespace, about.Name, _ = strings.Cut(d.Pod, "/")
-		namespace = about.Namespace
 	}
-	_, err := a.config.Client.EventsV1().Events(namespace).Create(ctx, &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: a.config.Name + "-", Namespace: namespace},
-		EventTime:  metav1.NowMicro(), ReportingController: a.config.Name, ReportingInstance: a.config.Name,
-		Action: "Audit", Reason: ledgerDiffers, Type: corev1.EventTypeWarning, Regarding: about,
-		Note: "Headrace's ledger is not what the API server says: " + d.Says,
-	}, metav1.CreateOptions{})
+	err := a.write(ctx, &event{
+		regarding: about, kind: corev1.EventTypeWarning, action: "Audit", reason: ledgerDiffers, at: time.Now(),
+		note: "Headrace's ledger is not what the API server says: " + d.Says,
+	})
 	if apierrors.IsNotFound(err) {
 		return nil // its namespace is gone
 	}
-	if err != nil {
-		return fmt.Errorf("write an event about %v: %w", d, err)
-	}
-	return nil
+	return err
 }
 
 // review does what is due every ten seconds: think about everything, and have the

@@ -3,7 +3,6 @@ package measure
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
+
+	"github.com/headrace-dev/headrace/live/usage"
 )
 
 // Options say what to measure.
@@ -32,18 +33,6 @@ type Options struct {
 	Progress io.Writer `json:"-"`
 }
 
-// usageError is a fault in the command line.
-type usageError struct{ error }
-
-// ExitCode returns 2 for a fault in the command line, else 1.
-func ExitCode(err error) int {
-	var wrong usageError
-	if errors.As(err, &wrong) {
-		return 2
-	}
-	return 1
-}
-
 // The forms of the output.
 const (
 	outputTable = "table"
@@ -57,15 +46,10 @@ func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "bench", Short: "measure how fast schedulers bind pods, side by side on this machine",
 		SilenceErrors: true, SilenceUsage: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("no arguments are taken, got %q", args[0])}
-			}
-			return nil
-		},
+		Args: usage.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if output != outputTable && output != outputJSON {
-				return usageError{fmt.Errorf("--output %q: must be %s or %s", output, outputTable, outputJSON)}
+				return usage.Errorf("--output %q: must be %s or %s", output, outputTable, outputJSON)
 			}
 			o.Progress = c.ErrOrStderr()
 			report, err := Measure(c.Context(), o)
@@ -80,7 +64,7 @@ func Command() *cobra.Command {
 			return report.Print(c.OutOrStdout())
 		},
 	}
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	c.SetFlagErrorFunc(usage.Flag)
 	f := c.Flags()
 	f.IntSliceVar(&o.Nodes, "nodes", []int{1000, 5000}, "the sizes of the cluster, each node with 8 GPUs")
 	f.IntVar(&o.Pods, "pods", 5000, "the backlog, pods of 1 GPU, 1 core and 1 GiB")
@@ -99,26 +83,26 @@ func Command() *cobra.Command {
 func (o *Options) check() ([]arm, error) {
 	all, err := armsNamed(o.Arms)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usage.Of(err)
 	}
 	steady := int(o.For.Seconds() * float64(o.Rate))
 	switch {
 	case len(o.Nodes) == 0:
-		return nil, usageError{errors.New("--nodes: at least one size is needed")}
+		return nil, usage.Errorf("--nodes: at least one size is needed")
 	case o.Group < 1:
-		return nil, usageError{fmt.Errorf("--group %d: must be at least 1", o.Group)}
+		return nil, usage.Errorf("--group %d: must be at least 1", o.Group)
 	case o.Pods/o.Group*o.Group < leastPods:
-		return nil, usageError{fmt.Errorf("--pods %d: must be at least %d in whole groups of %d", o.Pods, leastPods, o.Group)}
+		return nil, usage.Errorf("--pods %d: must be at least %d in whole groups of %d", o.Pods, leastPods, o.Group)
 	case o.Repeats < 1:
-		return nil, usageError{fmt.Errorf("--repeats %d: must be at least 1", o.Repeats)}
+		return nil, usage.Errorf("--repeats %d: must be at least 1", o.Repeats)
 	case o.Rate < 0 || o.Rate > 0 && steady < o.Group:
-		return nil, usageError{fmt.Errorf("--rate %d --for %v: must give at least one group of %d, or --rate 0", o.Rate, o.For, o.Group)}
+		return nil, usage.Errorf("--rate %d --for %v: must give at least one group of %d, or --rate 0", o.Rate, o.For, o.Group)
 	case o.Stall <= 0:
-		return nil, usageError{fmt.Errorf("--stall %v: must be positive", o.Stall)}
+		return nil, usage.Errorf("--stall %v: must be positive", o.Stall)
 	}
 	for _, n := range o.Nodes {
 		if most := max(o.Pods, steady); n < 1 || n*gpusPerNode < most {
-			return nil, usageError{fmt.Errorf("--nodes %d: %d GPUs are fewer than the %d pods that need one each", n, n*gpusPerNode, most)}
+			return nil, usage.Errorf("--nodes %d: %d GPUs are fewer than the %d pods that need one each", n, n*gpusPerNode, most)
 		}
 	}
 	return all, nil

@@ -3,9 +3,9 @@ package measure
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -152,39 +152,15 @@ func gone(err error) error {
 // each calls do for 0 to n-1, in order, some at the same time, until the first
 // error.
 func each(ctx context.Context, n int, do func(i int) error) error {
-	var (
-		group sync.WaitGroup
-		next  = make(chan int)
-		errs  = make(chan error, writers)
-	)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for range min(writers, n) {
-		// Ends when next is closed, or with its first error.
-		group.Go(func() {
-			for i := range next {
-				if err := do(i); err != nil {
-					errs <- err
-					cancel()
-					return
-				}
-			}
-		})
+	group, until := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := 0; i < n && until.Err() == nil; i++ {
+		group.Go(func() error { return do(i) })
 	}
-	for i := 0; i < n && ctx.Err() == nil; i++ {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
-	group.Wait()
-	select {
-	case err := <-errs:
+	if err := group.Wait(); err != nil {
 		return err
-	default:
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
 
 // follow watches the pods that a field selector takes, from a version on. A watch

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/headrace-dev/headrace/live/usage"
 )
 
 // The baseline is at both ends of a round; the others go forwards, then backwards.
@@ -102,7 +104,7 @@ func TestRefusedOptions(t *testing.T) {
 	} {
 		o := good
 		c.change(&o)
-		if _, err := o.check(); err == nil || !strings.Contains(err.Error(), c.want) || ExitCode(err) != 2 {
+		if _, err := o.check(); err == nil || !strings.Contains(err.Error(), c.want) || usage.ExitCode(err) != 2 {
 			t.Errorf("%+v: error %v, want one of the command line with %q", o, err, c.want)
 		}
 	}

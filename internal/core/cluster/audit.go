@@ -142,7 +142,7 @@ func (a *audit) company() error {
 		var want *Company
 		for _, pod := range n.Pods {
 			if p := v.Pod(pod); p.Kin != 0 {
-				want = want.with(v.Kin(p.Kin), 1, p.staying(), p.coming())
+				want = want.with(v.Kin(p.Kin), p.headcount(+1))
 			}
 		}
 		if !want.equal(n.Company) {

@@ -38,8 +38,6 @@ func (l *Ledger) applyClaim(c *Claim, sign int64) {
 	for i := range c.Grants {
 		l.applyGrant(&c.Grants[i], sign)
 	}
-	n := l.node(c.Node)
-	n.Overdrawn = n.Overdrawn && l.overdraws(n)
 	l.restate(c.Node, &before)
 }
 

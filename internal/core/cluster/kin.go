@@ -131,8 +131,9 @@ func (c *Company) Count(crowd CrowdID) Headcount {
 	return c.Members[i]
 }
 
-// with returns the company with pods of a kin added or taken away.
-func (c *Company) with(k *Kin, all, staying, coming int32) *Company {
+// with returns the company with a pod of a kin added, or taken away: then what it
+// counts for is negative.
+func (c *Company) with(k *Kin, pod Headcount) *Company {
 	out := new(Company)
 	if c != nil {
 		*out = Company{Members: slices.Clone(c.Members), Apart: slices.Clone(c.Apart), Ports: slices.Clone(c.Ports)}
@@ -142,23 +143,23 @@ func (c *Company) with(k *Kin, all, staying, coming int32) *Company {
 		if !found {
 			out.Members = slices.Insert(out.Members, i, Headcount{Crowd: crowd})
 		}
-		out.Members[i].All += all
-		out.Members[i].Staying += staying
-		out.Members[i].Coming += coming
+		out.Members[i].All += pod.All
+		out.Members[i].Staying += pod.Staying
+		out.Members[i].Coming += pod.Coming
 	}
 	for _, apart := range k.Apart {
 		i, found := slices.BinarySearchFunc(out.Apart, apart, func(g Grudge, a Apart) int { return compareApart(g.Apart, a) })
 		if !found {
 			out.Apart = slices.Insert(out.Apart, i, Grudge{Apart: apart})
 		}
-		out.Apart[i].Count += all
+		out.Apart[i].Count += pod.All
 	}
 	for _, port := range k.Ports {
 		i, found := slices.BinarySearchFunc(out.Ports, port, comparePorts)
 		switch {
-		case all > 0:
+		case pod.All > 0:
 			out.Ports = slices.Insert(out.Ports, i, port)
-		case all < 0 && found:
+		case pod.All < 0 && found:
 			out.Ports = slices.Delete(out.Ports, i, i+1)
 		}
 	}
@@ -240,30 +241,20 @@ func (l *Ledger) SetKin(id PodID, kin KinID) {
 	if p.Kin == kin {
 		return
 	}
-	if p.Phase.Charged() {
-		l.attend(p, -1, -p.staying())
-	}
-	p.Kin = kin
-	if p.Phase.Charged() {
-		l.attend(p, +1, p.staying())
-		l.logChange(p.Placement.Node)
-	}
+	l.recount(p, func() { p.Kin = kin })
 }
 
-// staying is 1 for a pod that nobody told to go.
-func (p *Pod) staying() int32 {
-	if p.Phase == PhaseTerminating {
-		return 0
+// headcount is what a charged pod counts for in each of its crowds, with the given
+// sign.
+func (p *Pod) headcount(sign int32) Headcount {
+	h := Headcount{All: sign}
+	if p.Phase != PhaseTerminating {
+		h.Staying = sign
 	}
-	return 1
-}
-
-// coming is 1 for a pod for which room is only reserved.
-func (p *Pod) coming() int32 {
 	if p.Reserved {
-		return 1
+		h.Coming = sign
 	}
-	return 0
+	return h
 }
 
 // SetReserved says whether the room that a pod is charged with is only reserved.
@@ -272,28 +263,29 @@ func (l *Ledger) SetReserved(id PodID, reserved bool) {
 	if p.Reserved == reserved {
 		return
 	}
-	p.Reserved = reserved
-	if p.Phase.Charged() && p.Kin != 0 {
-		n := l.node(p.Placement.Node)
-		n.Company = n.Company.with(l.Kin(p.Kin), 0, 0, 2*p.coming()-1)
+	l.recount(p, func() { p.Reserved = reserved })
+}
+
+// recount changes in a pod what it counts for among the company of its node, if it
+// is among one.
+func (l *Ledger) recount(p *Pod, change func()) {
+	if !p.Phase.Charged() {
+		change()
+		return
+	}
+	before := p.Kin
+	l.attend(p, -1)
+	change()
+	l.attend(p, +1)
+	if before != 0 || p.Kin != 0 {
 		l.logChange(p.Placement.Node)
 	}
 }
 
-// restay books that a charged pod, so far counted as staying or not, is told to go
-// or is not any more.
-func (l *Ledger) restay(id PodID, was int32) {
-	p := l.Pod(id)
-	if change := p.staying() - was; change != 0 && p.Kin != 0 && p.Phase.Charged() {
-		l.attend(p, 0, change)
-		l.logChange(p.Placement.Node)
-	}
-}
-
-// attend books a pod among the company of its node.
-func (l *Ledger) attend(p *Pod, all, staying int32) {
+// attend books a pod among the company of its node, with the given sign.
+func (l *Ledger) attend(p *Pod, sign int32) {
 	if p.Kin != 0 {
 		n := l.node(p.Placement.Node)
-		n.Company = n.Company.with(l.Kin(p.Kin), all, staying, all*p.coming())
+		n.Company = n.Company.with(l.Kin(p.Kin), p.headcount(sign))
 	}
 }

@@ -154,9 +154,11 @@ func (l *Ledger) SetPhase(id PodID, phase Phase) {
 	if l.Pod(id).Phase.Charged() != phase.Charged() {
 		panic(fmt.Sprintf("cluster: pod %d from %v to %v without a charge", id, l.Pod(id).Phase, phase))
 	}
-	was := l.Pod(id).staying()
-	l.setPhase(id, phase)
-	l.restay(id, was)
+	if (l.Pod(id).Phase == PhaseTerminating) == (phase == PhaseTerminating) {
+		l.setPhase(id, phase)
+		return
+	}
+	l.recount(l.pod(id), func() { l.setPhase(id, phase) })
 }
 
 // EditPod returns a pod for changing what no account depends on: times,
@@ -173,7 +175,7 @@ func (l *Ledger) Charge(id PodID, place Placement, phase Phase) {
 	p := l.pod(id)
 	p.Placement = place
 	l.apply(p, id, +1)
-	l.attend(p, +1, p.staying())
+	l.attend(p, +1)
 }
 
 // Discharge takes a pod's placement back and remembers where it was.
@@ -181,7 +183,7 @@ func (l *Ledger) Discharge(id PodID, phase Phase) {
 	if !l.Pod(id).Phase.Charged() || phase.Charged() {
 		panic(fmt.Sprintf("cluster: discharge of pod %d in phase %v as %v", id, l.Pod(id).Phase, phase))
 	}
-	l.attend(l.Pod(id), -1, -l.Pod(id).staying())
+	l.attend(l.Pod(id), -1)
 	l.setPhase(id, phase)
 	p := l.pod(id)
 	p.Reserved = false
@@ -210,7 +212,6 @@ func (l *Ledger) apply(p *Pod, id PodID, sign int64) {
 		n.Residents -= chance.Mix(shape.Key)
 		if n.Overdrawn {
 			l.spreadOut(place.Node)
-			n.Overdrawn = l.overdraws(n)
 		}
 	}
 	l.restate(place.Node, &before)
@@ -277,6 +278,7 @@ func (l *Ledger) restate(id NodeID, before *Node) {
 			n.IdleDevices++
 		}
 	}
+	n.Overdrawn = n.Overdrawn && l.overdraws(n)
 	n.State = l.stateOf(n)
 	l.total(before, -1)
 	l.total(n, +1)

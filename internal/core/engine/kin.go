@@ -226,8 +226,5 @@ func (r *round) check(of tie, node cluster.NodeID) decision.Reason {
 	// Evictions that are only tried out are not on the memo's list of changes.
 	b := r.memo.tied(v, of)
 	b.Follow(v, node)
-	if tie := b.Check(v, node); own.None() || !tie.None() && tie.Code < own.Code {
-		return tie
-	}
-	return own
+	return b.Beside(v, node, own)
 }

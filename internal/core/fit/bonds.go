@@ -257,15 +257,11 @@ func (b *Bonds) Explain(v *cluster.View, shape func(cluster.NodeID) decision.Rea
 		if v.Node(node).Life == cluster.LifeOff {
 			continue
 		}
-		// Of what binds on one node, the first in the order of codes is told.
-		own, tie := shape(node), b.Check(v, node)
-		if own.None() || !tie.None() && tie.Code < own.Code {
-			own = tie
-		}
-		if own.None() {
+		why := b.Beside(v, node, shape(node))
+		if why.None() {
 			return decision.Reason{}
 		}
-		t.Set(node, own)
+		t.Set(node, why)
 	}
 	return t.Reason()
 }
@@ -286,7 +282,13 @@ func CheckPod(v *cluster.View, pod cluster.PodID, shape cluster.ShapeID, node cl
 	if kin == 0 {
 		return own
 	}
-	if tie := NewBonds(v, kin, shape).Check(v, node); own.None() || !tie.None() && tie.Code < own.Code {
+	return NewBonds(v, kin, shape).Beside(v, node, own)
+}
+
+// Beside says what binds on a node, where the node's own answer is known: that, or
+// the pods that are there, whichever comes first in the order of codes.
+func (b *Bonds) Beside(v *cluster.View, node cluster.NodeID, own decision.Reason) decision.Reason {
+	if tie := b.Check(v, node); own.None() || !tie.None() && tie.Code < own.Code {
 		return tie
 	}
 	return own

@@ -58,11 +58,7 @@ func AskPod(v *cluster.View, pod cluster.PodID, id cluster.ShapeID) Survey {
 	}
 	bonds := NewBonds(v, kin, id)
 	return ask(v, id, func(node cluster.NodeID) decision.Reason {
-		own, tie := Check(v, id, node), bonds.Check(v, node)
-		if own.None() || !tie.None() && tie.Code < own.Code {
-			return tie
-		}
-		return own
+		return bonds.Beside(v, node, Check(v, id, node))
 	})
 }
 

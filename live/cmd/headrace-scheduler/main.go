@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/headrace-dev/headrace/live/command"
+	"github.com/headrace-dev/headrace/live/usage"
 )
 
 func main() {
@@ -22,6 +23,6 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "headrace-scheduler:", err)
 		stop()
-		os.Exit(command.ExitCode(err))
+		os.Exit(usage.ExitCode(err))
 	}
 }

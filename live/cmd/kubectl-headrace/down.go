@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/headrace-dev/headrace/live/usage"
 )
 
 // controlName is the socket at which a running cluster listens for down.
@@ -62,7 +64,7 @@ const downWord = "down"
 func downCommand() *cobra.Command {
 	dir := ""
 	c := &cobra.Command{
-		Use: "down", Short: "stop the cluster that up started", Args: noArguments,
+		Use: "down", Short: "stop the cluster that up started", Args: usage.NoArgumentsTo,
 		RunE: func(c *cobra.Command, _ []string) error { return down(dir, c.OutOrStdout()) },
 	}
 	c.Flags().StringVar(&dir, "dir", defaultDir(), "where the cluster lies")

@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/headrace-dev/headrace/live/ask"
 	"github.com/headrace-dev/headrace/live/devcluster"
+	"github.com/headrace-dev/headrace/live/usage"
 )
 
 func main() {
@@ -29,17 +29,8 @@ func main() {
 	}
 	fmt.Fprintln(os.Stderr, "headrace:", err)
 	stop()
-	var wrong usageError
-	if errors.As(err, &wrong) || ask.IsUsage(err) {
-		os.Exit(2)
-	}
-	os.Exit(devcluster.ExitCode(err))
+	os.Exit(usage.ExitCode(err))
 }
-
-// usageError is a fault in the command line.
-type usageError struct{ error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -47,13 +38,13 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("no command %q; see --help", args[0])
+				return usage.Errorf("no command %q; see --help", args[0])
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(usage.Flag)
 	cluster := devcluster.Command()
 	cluster.Use, cluster.Hidden = clusterVerb, true
 	root.AddCommand(upCommand(), downCommand(), whatifCommand(), cluster)
@@ -63,10 +54,3 @@ func rootCommand() *cobra.Command {
 
 // defaultDir is where a cluster lies when no other place is named.
 func defaultDir() string { return ask.LocalDir() }
-
-func noArguments(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("%s takes no arguments, got %q", c.Name(), args[0])
-	}
-	return nil
-}

@@ -26,6 +26,7 @@ import (
 	"github.com/headrace-dev/headrace/live/inventory"
 	"github.com/headrace-dev/headrace/live/kube"
 	"github.com/headrace-dev/headrace/live/kube/upstream"
+	"github.com/headrace-dev/headrace/live/usage"
 )
 
 // clusterVerb is the hidden verb under which this program runs the cluster, as a
@@ -49,7 +50,7 @@ type upOptions struct {
 func upCommand() *cobra.Command {
 	o := upOptions{}
 	c := &cobra.Command{
-		Use: "up", Args: noArguments,
+		Use: "up", Args: usage.NoArgumentsTo,
 		Short: "start a cluster with simulated GPU nodes, the scheduler and a workload",
 		Long: "Starts etcd, kube-apiserver and simulated nodes on the loopback interface, the Headrace scheduler, and the\n" +
 			"scenario's workload as real pods, faster than life. Shares of a GPU are asked for as whole cards, because the\n" +
@@ -57,13 +58,13 @@ func upCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case o.speed <= 0:
-				return usagef("--speed %v: must be above 0", o.speed)
+				return usage.Errorf("--speed %v: must be above 0", o.speed)
 			case o.from < 0:
-				return usagef("--from %v: must not be negative", o.from)
+				return usage.Errorf("--from %v: must not be negative", o.from)
 			case o.nodes < 0:
-				return usagef("--nodes %d: must not be negative", o.nodes)
+				return usage.Errorf("--nodes %d: must not be negative", o.nodes)
 			case o.devices != devicesPlugin && o.devices != devicesDRA:
-				return usagef("--devices %q: must be %s or %s", o.devices, devicesPlugin, devicesDRA)
+				return usage.Errorf("--devices %q: must be %s or %s", o.devices, devicesPlugin, devicesDRA)
 			}
 			return up(c.Context(), &o, c.OutOrStdout())
 		},
@@ -91,11 +92,11 @@ const (
 func up(ctx context.Context, o *upOptions, out io.Writer) error {
 	work, err := model.Scenario(o.scenario, 0)
 	if err != nil {
-		return usageError{err}
+		return usage.Of(err)
 	}
 	policy, err := kube.PolicyNamed(o.policy)
 	if err != nil {
-		return usageError{err}
+		return usage.Of(err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -19,6 +19,7 @@ import (
 	"github.com/headrace-dev/headrace/live/ask"
 	"github.com/headrace-dev/headrace/live/kube"
 	"github.com/headrace-dev/headrace/live/kube/facts"
+	"github.com/headrace-dev/headrace/live/usage"
 	"github.com/headrace-dev/headrace/live/whatif"
 )
 
@@ -35,7 +36,7 @@ type whatifOptions struct {
 func whatifCommand() *cobra.Command {
 	o := whatifOptions{}
 	c := &cobra.Command{
-		Use: "whatif --from-cluster [-f POD_OR_JOB.yaml]", Args: noArguments,
+		Use: "whatif --from-cluster [-f POD_OR_JOB.yaml]", Args: usage.NoArgumentsTo,
 		Short: "say when pods would start if they were submitted now, and who would pay",
 		Long: "Reads nodes, pods, priority classes and disruption budgets of the cluster, and places the pods of the file as the\n" +
 			"scheduler would: on which node now, or when by the run times that others declared, or as soon as which pods end,\n" +
@@ -45,13 +46,13 @@ func whatifCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case !o.fromCluster:
-				return usagef("whatif needs --from-cluster: there is nothing else to read from")
+				return usage.Errorf("whatif needs --from-cluster: there is nothing else to read from")
 			case o.form != "table" && o.form != "json":
-				return usagef("--output %s: must be table or json", o.form)
+				return usage.Errorf("--output %s: must be table or json", o.form)
 			case o.copies < 0 || o.copies > whatif.MostCopies:
-				return usagef("--copies %d: must be 0 to %d", o.copies, whatif.MostCopies)
+				return usage.Errorf("--copies %d: must be 0 to %d", o.copies, whatif.MostCopies)
 			case o.copies > 0 && o.file == "":
-				return usagef("--copies needs a file with -f")
+				return usage.Errorf("--copies needs a file with -f")
 			}
 			return o.run(c.Context(), c.InOrStdin(), c.OutOrStdout())
 		},
@@ -73,7 +74,7 @@ func whatifCommand() *cobra.Command {
 func (o *whatifOptions) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	policy, err := kube.PolicyNamed(o.policy)
 	if err != nil {
-		return usageError{err}
+		return usage.Of(err)
 	}
 	var text []byte
 	switch o.file {

@@ -22,10 +22,10 @@ const (
 // unnamedModel stands for the model of cards that nobody labelled.
 const unnamedModel = "gpu"
 
-// maxDevices is the most cards of a node that the world takes. A node that
+// MaxDevices is the most cards of a node that the world takes. A node that
 // offers more (cards that are shared in time, counted many times) is used up to
 // here.
-const maxDevices = 64
+const MaxDevices = 64
 
 // mebibyte is the unit of MemoryLabel.
 const mebibyte = 1 << 20
@@ -55,7 +55,7 @@ func NodeOf(n *corev1.Node, gpu corev1.ResourceName) Node {
 		case corev1.ResourcePods:
 			e.Pods = Units(&amount)
 		case gpu:
-			e.Devices = devices(n, min(Units(&amount), maxDevices))
+			e.Devices = devices(n, min(Units(&amount), MaxDevices))
 		default:
 			e.Extended = counted(e.Extended, name, Units(&amount))
 		}

@@ -161,12 +161,12 @@ func request(p *corev1.Pod, gpu corev1.ResourceName) world.Request {
 	return out
 }
 
-// cards asks for n whole cards. The world takes requests for up to maxDevices; a
+// cards asks for n whole cards. The world takes requests for up to MaxDevices; a
 // larger one is cut into several, which no node can hold.
 func cards(n int64) []world.DeviceRequest {
 	var out []world.DeviceRequest
-	for ; n > 0 && len(out) <= 1; n -= maxDevices {
-		out = append(out, world.DeviceRequest{Count: int32(min(n, maxDevices)), Milli: quantity.WholeGPU})
+	for ; n > 0 && len(out) <= 1; n -= MaxDevices {
+		out = append(out, world.DeviceRequest{Count: int32(min(n, MaxDevices)), Milli: quantity.WholeGPU})
 	}
 	return out
 }

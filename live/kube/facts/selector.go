@@ -57,17 +57,28 @@ func alternatives(every []world.Requirement, terms []corev1.NodeSelectorTerm) []
 // nowhere is a requirement that no node meets.
 func nowhere() world.Requirement { return world.Requirement{Op: cluster.OpIn} }
 
+// operator returns what the selectors of nodes and of pods have in common.
+func operator(name string) (cluster.Operator, bool) {
+	switch corev1.NodeSelectorOperator(name) {
+	case corev1.NodeSelectorOpIn:
+		return cluster.OpIn, true
+	case corev1.NodeSelectorOpNotIn:
+		return cluster.OpNotIn, true
+	case corev1.NodeSelectorOpExists:
+		return cluster.OpExists, true
+	case corev1.NodeSelectorOpDoesNotExist:
+		return cluster.OpAbsent, true
+	}
+	return 0, false
+}
+
 func requirement(e *corev1.NodeSelectorRequirement) world.Requirement {
 	r := world.Requirement{Key: e.Key, Values: e.Values}
+	if op, known := operator(string(e.Operator)); known {
+		r.Op = op
+		return r
+	}
 	switch e.Operator {
-	case corev1.NodeSelectorOpIn:
-		r.Op = cluster.OpIn
-	case corev1.NodeSelectorOpNotIn:
-		r.Op = cluster.OpNotIn
-	case corev1.NodeSelectorOpExists:
-		r.Op = cluster.OpExists
-	case corev1.NodeSelectorOpDoesNotExist:
-		r.Op = cluster.OpAbsent
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		r.Op = cluster.OpGreater
 		if e.Operator == corev1.NodeSelectorOpLt {

@@ -124,20 +124,11 @@ func conditions(s *metav1.LabelSelector) ([]world.Requirement, bool) {
 	}
 	for i := range s.MatchExpressions {
 		e := &s.MatchExpressions[i]
-		r := world.Requirement{Key: e.Key, Values: e.Values}
-		switch e.Operator {
-		case metav1.LabelSelectorOpIn:
-			r.Op = cluster.OpIn
-		case metav1.LabelSelectorOpNotIn:
-			r.Op = cluster.OpNotIn
-		case metav1.LabelSelectorOpExists:
-			r.Op = cluster.OpExists
-		case metav1.LabelSelectorOpDoesNotExist:
-			r.Op = cluster.OpAbsent
-		default:
+		op, known := operator(string(e.Operator))
+		if !known {
 			return nil, false
 		}
-		out = append(out, r)
+		out = append(out, world.Requirement{Key: e.Key, Op: op, Values: e.Values})
 	}
 	return out, true
 }
