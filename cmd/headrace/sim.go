@@ -32,6 +32,7 @@ type simFlags struct {
 	nodeMTBF string
 	gpuMTBF  string
 	record   string
+	warmUp   string
 }
 
 const defaultReport = "report.html"
@@ -53,7 +54,8 @@ nothing leaves. Timed mode runs against the clock. Policies:
 		Example: `  headrace sim
   headrace sim --scenario hetero --policy kube-binpack,headrace --seeds 1..5
   headrace sim --trace openb --nodes nodes.csv --pods pods.csv --mode static --inflate 1.3 --seeds 42..51 --policy fgd,headrace
-  headrace sim --trace openb --nodes nodes.csv --pods pods.csv --mode timed --load 0.9 --output json`,
+  headrace sim --trace openb --nodes nodes.csv --pods pods.csv --mode timed --load 0.9 --output json
+  headrace sim --trace philly --pods philly_jobs.csv.gz --policy fifo,las,srtf,headrace`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
@@ -70,6 +72,7 @@ nothing leaves. Timed mode runs against the clock. Policies:
 	fl.IntVar(&f.jobs, "jobs", 0, "runs at once; 0 is one per processor")
 	fl.StringVar(&f.nodeMTBF, "node-mtbf", "0", "timed mode: mean time between failures of one node, as 720h; 0 is never")
 	fl.StringVar(&f.gpuMTBF, "gpu-mtbf", "0", "timed mode: mean time between failures of one GPU, as 8760h; 0 is never")
+	fl.StringVar(&f.warmUp, "warm-up", "", "timed mode: what arrives within this time of the start does not count, as 336h (default: as the workload says)")
 	fl.StringVar(&f.record, "record", "", "write the journal of the run to this file, for replay; one policy and one seed; .gz compresses")
 	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(policyNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{sim.Static, sim.Timed}, cobra.ShellCompDirectiveNoFileComp))
@@ -156,6 +159,10 @@ func (f *simFlags) check() error {
 		return usagef("--inflate %v: must be 0 to 100", f.inflate)
 	case !(f.load >= 0 && f.load <= 100):
 		return usagef("--load %v: must be 0 to 100", f.load)
+	case f.load > 0 && f.format == formatPhilly:
+		return usagef("--load %v: not with --trace philly, whose jobs come when they came; --cluster sets the load", f.load)
+	case f.warmUp != "" && f.mode != sim.Timed:
+		return usagef("--warm-up %s: goes with timed mode", f.warmUp)
 	case f.load > 0 && (f.mode != sim.Timed || f.format == ""):
 		return usagef("--load %v: goes with a trace in timed mode", f.load)
 	case len(f.policies) == 0:
@@ -233,6 +240,16 @@ func (f *simFlags) prepare(raw *trace.Workload, seed int64) (sim.Config, error) 
 				return c, fmt.Errorf("%s: %w", f.where(), err)
 			}
 			c.Workload, c.Load = &drawn, &load
+		} else if f.format == formatPhilly {
+			load := target.OfferedLoad()
+			c.Load = &load
+		}
+		if f.warmUp != "" {
+			span, err := parseSpan(f.warmUp)
+			if err != nil {
+				return c, usagef("--warm-up %s: %w", f.warmUp, err)
+			}
+			c.Workload.WarmUp = span
 		}
 	}
 	return c, nil

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,25 +20,34 @@ type source struct {
 	format   string
 	nodes    string
 	pods     string
-	untimed  bool // a scenario without times
+	cluster  string // of a trace without nodes
+	untimed  bool   // a scenario without times
+	philly   trace.PhillySetting
 }
 
 // The trace formats.
 const (
 	formatOpenB    = "openb"
+	formatPhilly   = "philly"
 	formatHeadrace = "headrace"
 )
 
-const defaultScenario = "a100-8x8"
+const (
+	defaultScenario = "a100-8x8"
+	defaultCluster  = "52x8"
+)
+
+func traceFormats() []string { return []string{formatOpenB, formatPhilly, formatHeadrace} }
 
 func (s *source) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.scenario, "scenario", "", "built-in workload: "+strings.Join(model.Names(), ", ")+" (default "+defaultScenario+")")
-	f.StringVar(&s.format, "trace", "", "read a trace in this format: openb (Alibaba 2023) or headrace (docs/trace-format.md)")
+	f.StringVar(&s.format, "trace", "", "read a trace in this format: openb (Alibaba 2023), philly (Microsoft 2017) or headrace (docs/trace-format.md)")
 	f.StringVar(&s.nodes, "nodes", "", "file with the trace's nodes (openb and headrace CSV)")
-	f.StringVar(&s.pods, "pods", "", "file with the trace's pods; for headrace JSON lines, the one file")
+	f.StringVar(&s.pods, "pods", "", "file with the trace's pods; for headrace JSON lines and philly, the one file")
+	f.StringVar(&s.cluster, "cluster", defaultCluster, "philly: the cluster, as NODESxGPUS")
 	_ = c.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(model.Names(), cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("trace", cobra.FixedCompletions([]string{formatOpenB, formatHeadrace}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("trace", cobra.FixedCompletions(traceFormats(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // check refuses combinations that do not go together.
@@ -45,14 +56,20 @@ func (s *source) check() error {
 	case s.scenario != "" && s.format != "":
 		return usagef("--scenario %s and --trace %s: name one of them", s.scenario, s.format)
 	case s.format == "" && (s.nodes != "" || s.pods != ""):
-		return usagef("--nodes and --pods need --trace openb or --trace headrace")
+		return usagef("--nodes and --pods need --trace openb, --trace philly or --trace headrace")
 	case s.format == formatOpenB && (s.nodes == "" || s.pods == ""):
 		return usagef("--trace openb needs --nodes FILE and --pods FILE")
 	case s.format == formatHeadrace && s.pods == "":
 		return usagef("--trace headrace needs --pods FILE, with --nodes FILE for CSV")
-	case s.format != "" && s.format != formatOpenB && s.format != formatHeadrace:
-		formats := []string{formatOpenB, formatHeadrace}
-		return usagef("--trace %s: no such format%s; the formats are openb and headrace", s.format, suggestion(s.format, formats))
+	case s.format == formatPhilly && (s.pods == "" || s.nodes != ""):
+		return usagef("--trace philly needs --pods FILE, and --cluster instead of --nodes")
+	case s.format != "" && !slices.Contains(traceFormats(), s.format):
+		return usagef("--trace %s: no such format%s; the formats are openb, philly and headrace", s.format, suggestion(s.format, traceFormats()))
+	case s.format != formatPhilly && s.cluster != defaultCluster:
+		return usagef("--cluster %s: goes with --trace philly", s.cluster)
+	}
+	if err := s.size(); err != nil {
+		return err
 	}
 	if s.scenario == "" && s.format == "" {
 		s.scenario = defaultScenario
@@ -64,6 +81,19 @@ func (s *source) check() error {
 		}
 		s.untimed = !w.Timed
 	}
+	return nil
+}
+
+// size reads --cluster.
+func (s *source) size() error {
+	s.philly = trace.DefaultPhilly()
+	nodes, gpus, cut := strings.Cut(s.cluster, "x")
+	n, errN := strconv.Atoi(nodes)
+	g, errG := strconv.Atoi(gpus)
+	if !cut || errN != nil || errG != nil || n < 1 || n > trace.MaxClusterNodes || g < 1 || g > trace.MaxGPUs {
+		return usagef("--cluster %s: must be NODESxGPUS with 1 to %d nodes and 1 to %d GPUs, as %s", s.cluster, trace.MaxClusterNodes, trace.MaxGPUs, defaultCluster)
+	}
+	s.philly.Nodes, s.philly.GPUs = n, g
 	return nil
 }
 
@@ -88,6 +118,8 @@ func (s *source) load(seed int64) (trace.Workload, error) {
 	switch s.format {
 	case formatOpenB:
 		return trace.OpenB(s.nodes, s.pods)
+	case formatPhilly:
+		return trace.Philly(s.pods, s.philly)
 	case formatHeadrace:
 		if s.nodes != "" {
 			return trace.Read(s.nodes, s.pods)
@@ -100,7 +132,8 @@ func (s *source) load(seed int64) (trace.Workload, error) {
 // workloadName is the pod file's base name, or the scenario's name.
 func (s *source) workloadName() string {
 	if s.format != "" {
-		return strings.TrimSuffix(filepath.Base(s.pods), filepath.Ext(s.pods))
+		base := strings.TrimSuffix(filepath.Base(s.pods), ".gz")
+		return strings.TrimSuffix(base, filepath.Ext(base))
 	}
 	return s.scenario
 }

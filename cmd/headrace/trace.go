@@ -77,7 +77,7 @@ func traceStatCommand() *cobra.Command {
 	var seed int64
 	c := &cobra.Command{
 		Use: "stat", Short: "describe a workload: nodes, requests, demand, durations", Args: noArguments,
-		Example: "  headrace trace stat --trace openb --nodes nodes.csv --pods pods.csv\n  headrace trace stat --scenario a100-8x8",
+		Example: "  headrace trace stat --trace openb --nodes nodes.csv --pods pods.csv\n  headrace trace stat --trace philly --pods philly_jobs.csv.gz\n  headrace trace stat --scenario a100-8x8",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
 				return err

@@ -66,7 +66,7 @@ func TestReadLinesErrors(t *testing.T) {
 		{name: "no nodes", text: head + pod, want: "w.jsonl: the file has no nodes"},
 		{name: "no pods", text: head + node, want: "w.jsonl: the file has no pods"},
 		{name: "nothing in the cluster", text: head + `{"node":{"name":"n0","cpu_milli":0,"memory_bytes":0}}` + "\n" + pod, want: "w.jsonl: the cluster has no CPU, no memory and no GPU"},
-		{name: "unknown record", text: head + `{"job":{}}`, want: `w.jsonl:2: field "job" is unknown: want node or pod`},
+		{name: "unknown record", text: head + `{"job":{}}`, want: `w.jsonl:2: field "job" is unknown: want node, queue or pod`},
 		{name: "unknown field", text: head + `{"node":{"cpus":4}}`, want: `w.jsonl:2: field "cpus" is unknown; known are name, cpu_milli`},
 		{name: "case counts", text: head + `{"node":{"Name":"n"}}`, want: `field "Name" is unknown`},
 		{name: "missing field", text: head + `{"node":{"name":"n0","cpu_milli":1}}`, want: `w.jsonl:2: field "memory_bytes" is missing`},
@@ -147,7 +147,7 @@ func checkRoundTrip(t *testing.T, w Workload) {
 	}
 	got, err = sheets(nodes.String(), pods.String())
 	got.Missing = nil
-	got.Name, got.WarmUp = w.Name, w.WarmUp
+	got.Name, got.WarmUp, got.Queues = w.Name, w.WarmUp, w.Queues
 	if !w.Timed {
 		for i := range w.Pods {
 			w.Pods[i].Arrival, w.Pods[i].Duration = 0, 0
@@ -184,6 +184,9 @@ func anyWorkload(c *chance.Source) Workload {
 		}
 		w.Nodes = append(w.Nodes, n)
 	}
+	for range c.Below(3) {
+		w.Queues = append(w.Queues, Queue{Name: name(), Deserved: quantity.MilliGPU(number(int64(maxDeserved)))})
+	}
 	for range 1 + c.Below(4) {
 		w.Pods = append(w.Pods, anyPod(c, name(), number, w.Timed))
 	}
@@ -200,7 +203,8 @@ func anyPod(c *chance.Source, name string, number func(int64) int64, timed bool)
 		},
 	}
 	if c.Below(2) == 0 {
-		p.Kind, p.Queue, p.Models = "k", "q,\"", []string{"B b", "A"}
+		p.Kind, p.Queue, p.Models, p.Group = "k", "q,\"", []string{"B b", "A"}, "g"
+		p.Checkpoint, p.Restart = moment.Span(number(1e9)), moment.Span(number(1e9))
 	}
 	switch p.GPUs {
 	case 1:
@@ -227,7 +231,7 @@ func TestDocumentNamesAllFields(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(string(data), -1) {
 		got = append(got, m[1])
 	}
-	want := strings.Split(fieldNames(headerFields())+", "+fieldNames(nodeFields())+", "+fieldNames(podFields()), ", ")
+	want := strings.Split(fieldNames(headerFields())+", "+fieldNames(nodeFields())+", "+fieldNames(queueFields())+", "+fieldNames(podFields()), ", ")
 	if !slices.Equal(got, want) {
 		t.Errorf("docs/trace-format.md has the fields\n%v\nwant\n%v", got, want)
 	}

@@ -32,6 +32,8 @@ const (
 	MaxMemory = 1024 * quantity.TiB
 	// MaxPods is the most pods of a node.
 	MaxPods = 1_000_000
+	// maxDeserved is the most that a queue deserves: a million GPUs.
+	maxDeserved = 1_000_000 * quantity.WholeGPU
 	// MaxTime is the latest instant and the longest span: 100 years.
 	MaxTime = 36_525 * moment.Day
 )

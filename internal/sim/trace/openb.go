@@ -72,9 +72,10 @@ func readOpenB(nodes, pods source) (Workload, error) {
 	return w, nil
 }
 
-// workloadName is the base name of a file without its ending.
+// workloadName is the base name of a file without its ending, and without that of
+// gzip.
 func workloadName(path string) string {
-	base := filepath.Base(path)
+	base := strings.TrimSuffix(filepath.Base(path), ".gz")
 	if stem := strings.TrimSuffix(base, filepath.Ext(base)); validText(stem) {
 		return stem
 	}
@@ -146,7 +147,7 @@ func (w *Workload) openBPods(s source) error {
 	return err
 }
 
-// cells reads the cells of a row of openb. The first error sticks.
+// cells reads the cells of a row of a public trace. The first error sticks.
 type cells struct {
 	*sheet
 	err error

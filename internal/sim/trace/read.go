@@ -34,12 +34,12 @@ func Read(paths ...string) (Workload, error) {
 
 // A builder takes nodes and pods into a workload and refuses what cannot be.
 type builder struct {
-	w           Workload
-	nodes, pods names
+	w                   Workload
+	nodes, queues, pods names
 }
 
 func newBuilder(name string) *builder {
-	return &builder{w: Workload{Name: name}, nodes: names{}, pods: names{}}
+	return &builder{w: Workload{Name: name}, nodes: names{}, queues: names{}, pods: names{}}
 }
 
 func (b *builder) addNode(n Node, line int) problem {
@@ -51,6 +51,11 @@ func (b *builder) addNode(n Node, line int) problem {
 	}
 	b.w.Nodes = append(b.w.Nodes, n)
 	return b.nodes.add(n.Name, line)
+}
+
+func (b *builder) addQueue(q Queue, line int) problem {
+	b.w.Queues = append(b.w.Queues, q)
+	return b.queues.add(q.Name, line)
 }
 
 func (b *builder) addPod(p Pod, line int) problem {
@@ -76,7 +81,7 @@ func (b *builder) done(nodesFile, podsFile string) (Workload, error) {
 
 func readLines(s source) (Workload, error) {
 	b := newBuilder(workloadName(s.name))
-	first, nodes, pods := true, nodeFields(), podFields()
+	first, nodes, queues, pods := true, nodeFields(), queueFields(), podFields()
 	err := s.eachLine(func(line int, text string) error {
 		if first {
 			first = false
@@ -90,6 +95,12 @@ func readLines(s source) (Workload, error) {
 					return err
 				}
 				return s.badField(line, b.addNode(n, line))
+			case "queue":
+				var q Queue
+				if err := readRecord(s, line, raw, queues, &q); err != nil {
+					return err
+				}
+				return s.badField(line, b.addQueue(q, line))
 			case "pod":
 				var p Pod
 				if err := readRecord(s, line, raw, pods, &p); err != nil {
@@ -97,7 +108,7 @@ func readLines(s source) (Workload, error) {
 				}
 				return s.badField(line, b.addPod(p, line))
 			}
-			return s.fail(line, "field %s is unknown: want node or pod", quoted(key))
+			return s.fail(line, "field %s is unknown: want node, queue or pod", quoted(key))
 		})
 	})
 	if err != nil {

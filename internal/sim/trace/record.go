@@ -19,7 +19,7 @@ type header struct {
 	warmUp  moment.Span
 }
 
-// headerFields, nodeFields and podFields are the format: docs/trace-format.md
+// headerFields, nodeFields, queueFields and podFields are the format: docs/trace-format.md
 // says the same in words, and a test holds the two together. They are functions
 // because no package variable holds what could be changed.
 func headerFields() []field[header] {
@@ -49,6 +49,13 @@ func nodeFields() []field[Node] {
 	}
 }
 
+func queueFields() []field[Queue] {
+	return []field[Queue]{
+		text("name", func(q *Queue) *string { return &q.Name }).need(),
+		number("deserved_milli", 0, maxDeserved, func(q *Queue) *quantity.MilliGPU { return &q.Deserved }),
+	}
+}
+
 func podFields() []field[Pod] {
 	return []field[Pod]{
 		text("name", func(p *Pod) *string { return &p.Name }).need(),
@@ -64,6 +71,9 @@ func podFields() []field[Pod] {
 		number("arrival_us", 0, moment.Instant(MaxTime), func(p *Pod) *moment.Instant { return &p.Arrival }),
 		number("duration_us", 0, MaxTime, func(p *Pod) *moment.Span { return &p.Duration }),
 		number("sla_us", 0, MaxTime, func(p *Pod) *moment.Span { return &p.SLA }),
+		text("group", func(p *Pod) *string { return &p.Group }),
+		number("checkpoint_us", 0, MaxTime, func(p *Pod) *moment.Span { return &p.Checkpoint }),
+		number("restart_us", 0, MaxTime, func(p *Pod) *moment.Span { return &p.Restart }),
 		number("use_gpu_memory_bytes", 0, MaxMemory, func(p *Pod) *quantity.Bytes { return &p.Use.GPUMemory }),
 		number("load_busy_milli", 0, quantity.One, func(p *Pod) *quantity.Milli { return &p.Use.LoadBusy }),
 		number("compute_busy_milli", 0, quantity.One, func(p *Pod) *quantity.Milli { return &p.Use.ComputeBusy }),

@@ -62,6 +62,8 @@ func Resample(w Workload, r Resampling) (Workload, error) {
 		return Workload{}, errors.New("resample: the workload has no times")
 	case r.Load <= 0 || r.Load > 100*quantity.One:
 		return Workload{}, errors.New("resample: want a load above 0 and up to 100")
+	case slices.ContainsFunc(w.Pods, func(p Pod) bool { return p.Group != "" }):
+		return Workload{}, errors.New("resample: pods are drawn one by one, and the workload has jobs of several pods")
 	case r.Arrivals > MaxRows:
 		return Workload{}, errors.New("resample: too many arrivals")
 	}

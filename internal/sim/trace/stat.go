@@ -28,6 +28,12 @@ type Stats struct {
 	// Durations is empty for an untimed workload.
 	Durations []Quantile
 	Shapes    []Shape // most frequent first
+	// Jobs of more than one pod, and their pods.
+	Groups, Members int
+	Queues          []Queue
+	// Load is the GPU-time that arrives, as a part of what the cluster has from the
+	// first arrival to the last; 0 where that is not known.
+	Load float64
 }
 
 // ModelCount counts the GPUs of one model.
@@ -98,6 +104,7 @@ func Stat(w Workload) Stats {
 		s.GPU.Demand += int64(p.GPUDemand())
 		shapes[Shape{CPU: p.CPU, Memory: p.Memory, GPUs: p.GPUs, Milli: p.Milli, Models: strings.Join(p.Models, "|")}]++
 	}
+	s.countJobs(w)
 	for shape, n := range shapes { // order: sorted below.
 		shape.Pods = n
 		s.Shapes = append(s.Shapes, shape)
@@ -108,6 +115,18 @@ func Stat(w Workload) Stats {
 		s.Durations = quantiles(w.Pods)
 	}
 	return s
+}
+
+func (s *Stats) countJobs(w Workload) {
+	s.Queues, s.Load = w.Queues, w.OfferedLoad()
+	groups := map[string]bool{}
+	for i := range w.Pods {
+		if group := w.Pods[i].Group; group != "" {
+			groups[group] = true
+			s.Members++
+		}
+	}
+	s.Groups = len(groups)
 }
 
 func (s *Stats) countNodes(nodes []Node) {
@@ -198,6 +217,18 @@ func (s Stats) Rows() [][3]string {
 			beside = Balance{Demand: int64(k.Demand), Capacity: s.GPU.Demand}.Percent() + " of the GPU demand"
 		}
 		add("  "+k.Kind, count(k.Pods, "pods"), beside)
+	}
+	if s.Groups > 0 {
+		add("jobs of several pods", count(s.Groups, "jobs"), "of "+count(s.Members, "pods"))
+	}
+	if s.Load > 0 {
+		add("offered load", fmt.Sprintf("%.1f %%", 100*s.Load), "GPU-time of all, over capacity × time from first arrival to last")
+	}
+	for i, q := range s.Queues {
+		if i == 0 {
+			add("queues", count(len(s.Queues), "queues"), "deserved, of the capacity")
+		}
+		add("  "+q.Name, q.Deserved.String(), Balance{Demand: int64(q.Deserved), Capacity: s.GPU.Capacity}.Percent())
 	}
 	add("demand of all pods", "", "of the capacity")
 	add("  CPU", quantity.MilliCPU(s.CPU.Demand).String(), s.CPU.Percent())

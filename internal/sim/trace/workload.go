@@ -20,6 +20,9 @@ type Workload struct {
 	Name  string
 	Nodes []Node
 	Pods  []Pod
+	// Queues says what each tenant has bought; queues that pods name and that are
+	// not listed have bought nothing.
+	Queues []Queue
 	// Timed says that Arrival and Duration of the pods mean something.
 	Timed bool
 	// Missing names the columns for want of which the workload is not timed.
@@ -41,6 +44,24 @@ func (w Workload) GPUCapacity() quantity.MilliGPU {
 // GPUDemand is the GPU compute that a pod asks for.
 func (p *Pod) GPUDemand() quantity.MilliGPU {
 	return quantity.MilliGPU(p.GPUs) * p.Milli
+}
+
+// OfferedLoad is the GPU-time that arrives, as a part of what the cluster has from
+// the first arrival to the last; 0 where that is not known.
+func (w Workload) OfferedLoad() float64 {
+	if !w.Timed || len(w.Pods) == 0 {
+		return 0
+	}
+	first, last, asked := w.Pods[0].Arrival, w.Pods[0].Arrival, 0.0
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		first, last = min(first, p.Arrival), max(last, p.Arrival)
+		asked += float64(p.GPUDemand()) * float64(p.Duration)
+	}
+	if has := float64(w.GPUCapacity()) * float64(last.Since(first)); has > 0 {
+		return asked / has
+	}
+	return 0
 }
 
 // ByArrival returns the pods in order of arrival; those that arrive together keep
@@ -71,6 +92,12 @@ type Node struct {
 	Whole bool
 }
 
+// Queue is a tenant's line.
+type Queue struct {
+	Name     string
+	Deserved quantity.MilliGPU
+}
+
 // Pod is one task: what it asks for, when it comes, and how it behaves.
 type Pod struct {
 	Name     string
@@ -90,7 +117,16 @@ type Pod struct {
 	// starting. 0 in an untimed workload.
 	Duration moment.Span
 	SLA      moment.Span // arrival to completion; 0 is no promise
-	Use      Use
+	// Pods of one Group are one job: they start all or none, progress together and
+	// end together. Empty: the pod is a job of its own.
+	Group string
+	// Checkpoint is how much work lies between two saved states; what an evicted run
+	// did since the last of them is lost. 0: nothing is ever saved.
+	Checkpoint moment.Span
+	// Restart is what it takes an interrupted job to come back to its last saved
+	// state, once it has a place again.
+	Restart moment.Span
+	Use     Use
 }
 
 // Use is how a pod really behaves; the zero value is "as requested, unknown".

@@ -6,15 +6,18 @@ import (
 	"io"
 )
 
-// Write writes a workload as JSON lines, one line for each node and pod. Read
+// Write writes a workload as JSON lines, one line for each node, queue and pod. Read
 // gives back an equal workload.
 func Write(w io.Writer, load Workload) error {
 	out := bufio.NewWriter(w)
 	h := header{version: formatVersion, name: load.Name, timed: load.Timed, warmUp: load.WarmUp}
 	writeRecord(out, "", headerFields(), &h)
-	nodes, pods := nodeFields(), podFields()
+	nodes, queues, pods := nodeFields(), queueFields(), podFields()
 	for i := range load.Nodes {
 		writeRecord(out, "node", nodes, &load.Nodes[i])
+	}
+	for i := range load.Queues {
+		writeRecord(out, "queue", queues, &load.Queues[i])
 	}
 	for i := range load.Pods {
 		writeRecord(out, "pod", pods, &load.Pods[i])
@@ -47,7 +50,7 @@ func writeRecord[T any](out *bufio.Writer, key string, fields []field[T], x *T) 
 }
 
 // WriteCSV writes a workload as the CSV files of its nodes and of its pods. They
-// have no place for its name and its warm-up.
+// have no place for its name, its queues and its warm-up.
 func WriteCSV(nodes, pods io.Writer, load Workload) error {
 	if err := writeSheet(nodes, nodeFields(), load.Nodes); err != nil {
 		return err
