@@ -18,6 +18,7 @@ pods                                         5 pods
   GPU share                                  2 pods          8.0 % of the GPU demand
   one GPU                                    1 pod           10.2 % of the GPU demand
   several GPUs                               1 pod           81.8 % of the GPU demand
+offered load                                 139017.5 %      GPU-time of all, over capacity × time from first arrival to last
 demand of all pods                                           of the capacity
   CPU                                        94 CPU          35.6 %
   memory                                     329525 MiB      21.0 %
