@@ -182,7 +182,7 @@ func fgd(side Side) *engine.Policy {
 				return fit.Grants(v, s, n)
 			}
 			id := n.Spec.FirstDevice + cluster.DeviceID(device)
-			return []cluster.Grant{fit.GrantOf(v.Device(id), id, &s.Devices[0])}, true
+			return []cluster.Grant{fit.GrantOf(v, v.Device(id), id, &s.Devices[0])}, true
 		},
 	}
 }

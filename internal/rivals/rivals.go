@@ -211,7 +211,7 @@ func random(Side) *engine.Policy {
 				}
 			}
 			id := able[pick(c, v, pod, 2, len(able))]
-			return []cluster.Grant{fit.GrantOf(v.Device(id), id, r)}, true
+			return []cluster.Grant{fit.GrantOf(v, v.Device(id), id, r)}, true
 		},
 	}
 }

@@ -72,7 +72,8 @@ func obedient(s *cluster.Snapshot, plan *decision.Plan) error {
 				return violated("%s: the card is not of a kind that was asked for", d.Line(&s.View))
 			case r.SameIsland && spec.Island != first.Island, r.SameNUMA && spec.NUMA != first.NUMA:
 				return violated("%s: the cards are not linked", d.Line(&s.View))
-			case g.Profile != r.Profile || r.Profile == 0 && g.Milli != r.Milli:
+			case r.Parts && !s.Facts.Selects(r.Selector, g.Device) && s.Facts.PartsOf(r.Selector, g.Device) == 0,
+				!r.Parts && (g.Profile != r.Profile || r.Profile == 0 && g.Milli != r.Milli):
 				return violated("%s: it asks for %v of a card", d.Line(&s.View), r.Milli)
 			}
 		}

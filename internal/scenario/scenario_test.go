@@ -66,7 +66,7 @@ func TestReasonsAreCovered(t *testing.T) {
 		"NodeExcluded": "rule the nodes out", "NodeSelector": "no node has the labels asked for",
 		"NodeTaint": "taints that are not tolerated", "NodeLife": "the nodes that fit are not ready",
 		"NodeRoom": "CPU, the most free on one node is", "DeviceRoom": "milli-GPU on one device, the most free is",
-		"DeviceMemoryRoom": "of device memory, the most free is", "DeviceProfileRoom": "no device has room left for the partition",
+		"DeviceMemoryRoom": "of device memory, the most free is", "DeviceProfileRoom": "needs room for 1 partition on one node, there is room for",
 		"DeviceIdle": "idle devices on one node, the most idle is", "DeviceLinkRoom": "idle linked devices, the most idle is",
 		"QueueLimit": "milli-GPU, its limit is", "TopologyLabel": "the nodes lack the label", "PodAffinity": "must be in one",
 		"NodePorts": "host port", "PodAntiAffinity": "must not be in one", "PodShunned": "pods that keep such as it out",

@@ -71,7 +71,7 @@ func (w *World) held(e *PodFound, s *cluster.Shape, n *cluster.Node) ([]cluster.
 			if s.Devices[i].Profile != 0 && d.Spec.Profile(s.Devices[i].Profile) == nil {
 				return nil, fmt.Errorf("device %d: it has no profile %s", position, w.ledger.Symbols.Text(s.Devices[i].Profile))
 			}
-			grants = append(grants, fit.GrantOf(d, device, &s.Devices[i]))
+			grants = append(grants, fit.GrantOf(&w.ledger.View, d, device, &s.Devices[i]))
 		}
 	}
 	return grants, nil

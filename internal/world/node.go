@@ -178,6 +178,9 @@ func (d *Device) validate() error {
 	if name, ok := negative(d.Counters); ok {
 		return fmt.Errorf("counter %s: %d: must not be negative", name, d.Counters[name])
 	}
+	if len(d.Profiles) > cluster.MaxProfiles {
+		return fmt.Errorf("%d profiles: at most %d", len(d.Profiles), cluster.MaxProfiles)
+	}
 	for i, p := range d.Profiles {
 		again := slices.ContainsFunc(d.Profiles[:i], func(q Profile) bool { return q.Name == p.Name })
 		switch {

@@ -35,6 +35,9 @@ type DeviceRequest struct {
 	SameNUMA   bool
 	// Selector names a condition that the facts know the devices of; empty is none.
 	Selector string
+	// Parts says that each of Count is what the selector picks: a device alone or one of
+	// its profiles. Milli is then the most one takes.
+	Parts bool `json:",omitempty"`
 }
 
 // Requirement is a condition on a label.
@@ -171,6 +174,8 @@ func (r *Request) validate() error {
 			return fmt.Errorf("device request %d: share %d milli-GPU: must be 1 to 1000", i, d.Milli)
 		case d.Profile != "" && (d.Milli < 0 || d.Milli > quantity.WholeGPU):
 			return fmt.Errorf("device request %d: profile %s with %d milli-GPU: must be 0 to 1000", i, d.Profile, d.Milli)
+		case d.Parts && (d.Selector == "" || d.Profile != ""):
+			return fmt.Errorf("device request %d: parts with selector %q and profile %q: a selector says which parts, and no profile does", i, d.Selector, d.Profile)
 		case d.Memory < 0 || d.MinMemory < 0:
 			return fmt.Errorf("device request %d: memory %d: must not be negative", i, min(d.Memory, d.MinMemory))
 		}
@@ -189,7 +194,7 @@ func (w *World) shape(r *Request, kind string) cluster.ShapeID {
 		d := &r.Devices[i]
 		out := cluster.DeviceRequest{
 			Count: d.Count, Milli: d.Milli, Memory: d.Memory, Profile: w.Symbol(d.Profile),
-			MinMemory: d.MinMemory, SameIsland: d.SameIsland, SameNUMA: d.SameNUMA, Selector: w.Symbol(d.Selector),
+			MinMemory: d.MinMemory, SameIsland: d.SameIsland, SameNUMA: d.SameNUMA, Selector: w.Symbol(d.Selector), Parts: d.Parts,
 		}
 		if out.Profile != 0 {
 			out.Milli = w.profiles[out.Profile]
@@ -238,6 +243,9 @@ func (r *Request) key() uint64 {
 		}
 		if d.SameNUMA {
 			flags |= 2
+		}
+		if d.Parts {
+			flags |= 4
 		}
 		h = chance.Hash(h, 2, uint64(d.Count), uint64(d.Milli), uint64(d.Memory), chance.HashString(d.Profile), uint64(d.MinMemory), flags)
 		if d.Selector != "" {

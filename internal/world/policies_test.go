@@ -68,7 +68,7 @@ func lastDevice(v *cluster.View, _ decision.Cycle, _ cluster.PodID, shape cluste
 	}
 	for i := n.Spec.DeviceCount - 1; i >= 0; i-- {
 		if d := v.DeviceOf(n, i); fit.Takes(v, d, &s.Devices[0]) {
-			return []cluster.Grant{fit.GrantOf(d, n.Spec.FirstDevice+cluster.DeviceID(i), &s.Devices[0])}, true
+			return []cluster.Grant{fit.GrantOf(v, d, n.Spec.FirstDevice+cluster.DeviceID(i), &s.Devices[0])}, true
 		}
 	}
 	return nil, false

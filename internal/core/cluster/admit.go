@@ -108,8 +108,20 @@ func (l *Ledger) inOrder(s *Shape, grants []Grant) bool {
 // serves says whether a grant is one part of what a request asks for.
 func (l *Ledger) serves(r *DeviceRequest, g *Grant) bool {
 	d := l.Device(g.Device).Spec
+	if r.Parts && g.Profile != 0 {
+		for i := range d.Profiles {
+			if p := &d.Profiles[i]; p.Name == g.Profile {
+				own := Grant{Device: g.Device, Milli: p.Milli, Memory: p.Memory, Profile: p.Name}
+				return r.Allows(d) && l.Facts.PartsOf(r.Selector, g.Device)>>i&1 == 1 && *g == own
+			}
+		}
+		return false
+	}
 	if !r.Allows(d) || !l.Facts.Selects(r.Selector, g.Device) {
 		return false
+	}
+	if r.Parts {
+		return *g == Grant{Device: g.Device, Milli: quantity.WholeGPU, Memory: d.Memory}
 	}
 	if r.Profile != 0 {
 		p := d.Profile(r.Profile)

@@ -7,10 +7,11 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
-// DeviceRequest asks for Count devices, each whole, or a share, or a profile.
+// DeviceRequest asks for Count devices, each whole, or a share, or a profile, or
+// whatever its selector picks of a device.
 type DeviceRequest struct {
 	Count  int32
-	Milli  quantity.MilliGPU // per device; WholeGPU means the device alone; of a profile, the most one takes
+	Milli  quantity.MilliGPU // per device; WholeGPU means the device alone; of a profile or a part, the most one takes
 	Memory quantity.Bytes    // per device; 0 asks for none in particular
 	// Profile, when set, asks for partitions of that name instead of a share.
 	Profile Symbol
@@ -25,6 +26,9 @@ type DeviceRequest struct {
 	// Selector, when set, names a condition that only the rim can judge: the facts
 	// say which devices meet it.
 	Selector Symbol
+	// Parts says that each of Count is what the selector picks: a device alone, or one
+	// of its profiles. Several may come from one device.
+	Parts bool
 }
 
 // Allows says whether the device's model and size are among those asked for. A
@@ -34,7 +38,17 @@ func (r *DeviceRequest) Allows(d *DeviceSpec) bool {
 }
 
 // Whole says whether the request takes devices alone.
-func (r *DeviceRequest) Whole() bool { return r.Milli >= quantity.WholeGPU && r.Profile == 0 }
+func (r *DeviceRequest) Whole() bool {
+	return r.Milli >= quantity.WholeGPU && r.Profile == 0 && !r.Parts
+}
+
+// Least is the least compute of one device that the request may take.
+func (r *DeviceRequest) Least() quantity.MilliGPU {
+	if r.Parts {
+		return min(r.Milli, 1)
+	}
+	return r.Milli
+}
 
 // Operator compares a node's label with the values of a Requirement.
 type Operator uint8
@@ -89,7 +103,16 @@ func (s *Shape) Milli() quantity.MilliGPU {
 	return sum
 }
 
-// DeviceCount returns how many devices the shape touches.
+// LeastMilli returns the least compute that the shape may take in all.
+func (s *Shape) LeastMilli() quantity.MilliGPU {
+	var sum quantity.MilliGPU
+	for i := range s.Devices {
+		sum += quantity.MilliGPU(s.Devices[i].Count) * s.Devices[i].Least()
+	}
+	return sum
+}
+
+// DeviceCount returns how many devices, or parts of devices, the shape takes.
 func (s *Shape) DeviceCount() int32 {
 	var n int32
 	for i := range s.Devices {

@@ -59,6 +59,9 @@ type Facts struct {
 	Excluded map[ShapeID][]uint64
 	// Selected holds, per selector of a device request, the devices that meet it.
 	Selected map[Symbol][]uint64
+	// Parts holds, per selector that parts of devices meet too, the set of profiles
+	// that do, by device.
+	Parts map[Symbol][]uint64 `json:",omitempty"`
 }
 
 // Excludes says whether a fact keeps the shape off the node.
@@ -93,6 +96,24 @@ func (f *Facts) Selects(selector Symbol, device DeviceID) bool {
 	set := f.Meeting(selector)
 	word := int(device) / 64
 	return word < len(set) && set[word]>>(uint(device)%64)&1 == 1
+}
+
+// PartsMeeting returns the profiles that meet the selector of a request, by device.
+func (f *Facts) PartsMeeting(selector Symbol) []uint64 {
+	if f == nil {
+		return nil
+	}
+	return f.Parts[selector]
+}
+
+// PartsOf returns the profiles of a device that meet the selector of a request. No
+// selector picks none.
+func (f *Facts) PartsOf(selector Symbol, device DeviceID) uint64 {
+	sets := f.PartsMeeting(selector)
+	if int(device) >= len(sets) {
+		return 0
+	}
+	return sets[device]
 }
 
 // Single says whether facts may tell nodes apart, for a shape, that are otherwise

@@ -112,6 +112,8 @@ type Reason struct {
 	// Domain is the one that came closest, where members must share one.
 	Domain cluster.Spot
 	// About names the relation that binds, for those between pods.
+	// About names the relation that binds, for those between pods, and the counter
+	// that does, for partitions.
 	About cluster.Symbol
 }
 
@@ -184,7 +186,11 @@ func (r Reason) constraint(v *cluster.View) string {
 	case DeviceMemoryRoom:
 		return fmt.Sprintf("needs %v of device memory, the most free is %v", quantity.Bytes(r.Need), quantity.Bytes(r.Have))
 	case DeviceProfileRoom:
-		return "no device has room left for the partition"
+		text := fmt.Sprintf("needs room for %s on one node, there is room for %d", partitions(r.Need), r.Have)
+		if r.About != 0 {
+			text += fmt.Sprintf(" (too little is left of %s)", v.Symbols.Text(r.About))
+		}
+		return text
 	case DeviceIdle:
 		return fmt.Sprintf("needs %s on one node, the most idle is %d", devices(r.Need, "idle "), r.Have)
 	case TopologyLabel:
@@ -227,6 +233,14 @@ func devices(n int64, kind string) string {
 		return "1 " + kind + "device"
 	}
 	return fmt.Sprintf("%d %sdevices", n, kind)
+}
+
+// partitions is "1 partition", "2 partitions".
+func partitions(n int64) string {
+	if n == 1 {
+		return "1 partition"
+	}
+	return fmt.Sprintf("%d partitions", n)
 }
 
 // amount is a number with its unit or what it counts: "17 CPU", "2 GiB of memory",

@@ -44,5 +44,5 @@ func headraceGrants(v *cluster.View, _ decision.Cycle, _ cluster.PodID, shape cl
 		return fit.Grants(v, s, n)
 	}
 	id := n.Spec.FirstDevice + cluster.DeviceID(l.Device)
-	return []cluster.Grant{fit.GrantOf(v.Device(id), id, &s.Devices[0])}, true
+	return []cluster.Grant{fit.GrantOf(v, v.Device(id), id, &s.Devices[0])}, true
 }

@@ -124,7 +124,8 @@ func (m *Memo) learn(v *cluster.View) {
 	for id, s := range m.shapes {
 		other := !slices.Equal(m.facts.Of(id), v.Facts.Of(id))
 		for _, r := range v.Shape(id).Devices {
-			other = other || !slices.Equal(m.facts.Meeting(r.Selector), v.Facts.Meeting(r.Selector))
+			other = other || !slices.Equal(m.facts.Meeting(r.Selector), v.Facts.Meeting(r.Selector)) ||
+				!slices.Equal(m.facts.PartsMeeting(r.Selector), v.Facts.PartsMeeting(r.Selector))
 		}
 		if other {
 			m.held -= len(s.states)

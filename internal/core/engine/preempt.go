@@ -234,7 +234,7 @@ func (s *sweep) estimate(n *cluster.Node, shape cluster.ShapeID, lesser []cluste
 		place := &v.Pod(id).Placement
 		free = free.Plus(&v.Shape(place.Shape).Need)
 		milli += place.Milli()
-		if _, short := free.ShortOf(&want.Need); !short && milli >= want.Milli() {
+		if _, short := free.ShortOf(&want.Need); !short && milli >= want.LeastMilli() {
 			return cost{top: v.Pod(id).Spec.Priority, count: i + 1}, true
 		}
 	}

@@ -35,6 +35,9 @@ func (a *assignment) found(i int, taken, from int32) bool {
 	if taken == r.Count {
 		return a.found(i+1, 0, 0)
 	}
+	if r.Parts {
+		return a.foundUnits(i, taken, from, -1)
+	}
 	first := len(a.grants) - int(taken)
 	var failed *cluster.Device // the last one tried here
 	for k := from; k < a.node.Spec.DeviceCount; k++ {
@@ -46,12 +49,43 @@ func (a *assignment) found(i int, taken, from int32) bool {
 		if a.tries++; a.gaveUp() {
 			return false
 		}
-		a.grants = append(a.grants, GrantOf(&d, id, r))
+		a.grants = append(a.grants, GrantOf(a.view, &d, id, r))
 		if a.found(i, taken+1, k+1) {
 			return true
 		}
 		a.grants = a.grants[:len(a.grants)-1]
 		failed = &d
+	}
+	return false
+}
+
+// foundUnits does the same for a request that takes parts, of which one device may
+// give several: the next comes from behind unit last of the first device.
+func (a *assignment) foundUnits(i int, taken, from int32, last unit) bool {
+	r := &a.shape.Devices[i]
+	if taken == r.Count {
+		return a.found(i+1, 0, 0)
+	}
+	first := len(a.grants) - int(taken)
+	for k := from; k < a.node.Spec.DeviceCount; k++ {
+		id := a.node.Spec.FirstDevice + cluster.DeviceID(k)
+		d := overlaid(a.view.Device(id), id, a.grants)
+		if !linkedWith(a.view, a.node, a.grants[first:], k, r) {
+			continue
+		}
+		for _, u := range units(a.view, &d, r) {
+			if k == from && u <= last {
+				continue
+			}
+			if a.tries++; a.gaveUp() {
+				return false
+			}
+			a.grants = append(a.grants, grantOf(&d, id, u))
+			if a.foundUnits(i, taken+1, k, u) {
+				return true
+			}
+			a.grants = a.grants[:len(a.grants)-1]
+		}
 	}
 	return false
 }

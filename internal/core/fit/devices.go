@@ -11,6 +11,9 @@ import (
 // suits says whether the device is of a kind the request allows, whatever its
 // load and health.
 func suits(v *cluster.View, d *cluster.Device, r *cluster.DeviceRequest) bool {
+	if r.Parts {
+		return !picks(v, d, r).none()
+	}
 	if !r.Allows(d.Spec) || r.Selector != 0 && !v.Facts.Selects(r.Selector, d.ID) {
 		return false
 	}
@@ -25,6 +28,9 @@ func suits(v *cluster.View, d *cluster.Device, r *cluster.DeviceRequest) bool {
 
 // Takes says whether the device could give its part of the request now.
 func Takes(v *cluster.View, d *cluster.Device, r *cluster.DeviceRequest) bool {
+	if r.Parts {
+		return !offered(v, d, r).none()
+	}
 	if d.Health != cluster.Healthy || !suits(v, d, r) {
 		return false
 	}
@@ -39,25 +45,18 @@ func Takes(v *cluster.View, d *cluster.Device, r *cluster.DeviceRequest) bool {
 
 func partitionFits(d *cluster.Device, name cluster.Symbol) bool {
 	profile := d.Spec.Profile(name)
-	if profile.Milli > d.FreeMilli || profile.Memory > d.FreeMemory {
-		return false
-	}
-	for c, amount := range profile.Consumes {
-		used := int64(0)
-		if c < len(d.Used) {
-			used = d.Used[c]
-		}
-		if used+amount > d.Spec.Counters[c].Total {
-			return false
-		}
-	}
-	return true
+	_, short := d.Short(profile)
+	return !short && profile.Milli <= d.FreeMilli && profile.Memory <= d.FreeMemory
 }
 
 // satisfied says whether one request, alone, finds its devices on the node.
 func satisfied(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) bool {
-	if r.Whole() && n.IdleDevices < r.Count || !r.Whole() && r.Profile == 0 && n.FreeMilli < r.Milli {
+	if r.Whole() && n.IdleDevices < r.Count || !r.Whole() && r.Profile == 0 && n.FreeMilli < r.Least() {
 		return false
+	}
+	if r.Parts && (r.Count > 1 || r.SameIsland || r.SameNUMA) {
+		f := filled(v, n, r, false)
+		return f.most(v, n, r) >= int64(r.Count)
 	}
 	if r.SameIsland || r.SameNUMA {
 		return mostLinked(v, n, r, true) >= int64(r.Count)
@@ -123,10 +122,22 @@ func emptyDevices(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) de
 			count++
 		}
 	}
+	var units fill
+	if r.Parts && count > 0 {
+		units = filled(v, n, r, true)
+		count = units.total
+		if units.gaveUp && units.most(v, n, r) < int64(r.Count) {
+			return decision.Reason{Code: decision.GaveUp, Need: maxTries, Have: maxTries}
+		}
+	}
 	smallest := max(r.MinMemory, r.Memory)
 	switch {
 	case count >= int64(r.Count) && (r.SameIsland || r.SameNUMA):
-		if largest := mostLinked(v, n, r, false); largest < int64(r.Count) {
+		largest := units.most(v, n, r)
+		if !r.Parts {
+			largest = mostLinked(v, n, r, false)
+		}
+		if largest < int64(r.Count) {
 			return decision.Reason{Code: decision.DeviceLink, Need: int64(r.Count), Have: largest}
 		}
 		return decision.Reason{}
@@ -142,9 +153,19 @@ func emptyDevices(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) de
 	return decision.Reason{Code: decision.DeviceCount, Need: int64(r.Count), Have: count}
 }
 
-// GrantOf is the part of a device that a request takes.
-func GrantOf(d *cluster.Device, id cluster.DeviceID, r *cluster.DeviceRequest) cluster.Grant {
+// GrantOf is the part of a device that a request takes: of several the best, and
+// where none is left the smallest that it picks.
+func GrantOf(v *cluster.View, d *cluster.Device, id cluster.DeviceID, r *cluster.DeviceRequest) cluster.Grant {
 	switch {
+	case r.Parts:
+		best, found := bestOf(d, 0, offered(v, d, r))
+		if !found {
+			best, found = bestOf(emptied(d), 0, picks(v, d, r))
+		}
+		if found {
+			return grantOf(d, id, best.unit)
+		}
+		return grantOf(d, id, alone)
 	case r.Profile != 0:
 		profile := d.Spec.Profile(r.Profile)
 		return cluster.Grant{Device: id, Milli: profile.Milli, Memory: profile.Memory, Profile: r.Profile}
@@ -173,7 +194,7 @@ func Presume(v *cluster.View, s *cluster.Shape, n *cluster.Node) []cluster.Grant
 			for i := range n.Spec.DeviceCount {
 				id := n.Spec.FirstDevice + cluster.DeviceID(i)
 				d := overlaid(v.Device(id), id, given)
-				if holds(given[first:], id) || r.Profile != 0 && d.Spec.Profile(r.Profile) == nil {
+				if !r.Parts && holds(given[first:], id) || r.Profile != 0 && d.Spec.Profile(r.Profile) == nil || r.Parts && picks(v, &d, r).none() {
 					continue
 				}
 				if best == cluster.None || d.FreeMilli > most {
@@ -183,7 +204,8 @@ func Presume(v *cluster.View, s *cluster.Shape, n *cluster.Node) []cluster.Grant
 			if best == cluster.None {
 				break
 			}
-			given = append(given, GrantOf(v.Device(best), best, r))
+			d := overlaid(v.Device(best), best, given)
+			given = append(given, GrantOf(v, &d, best, r))
 		}
 	}
 	return given
@@ -191,7 +213,8 @@ func Presume(v *cluster.View, s *cluster.Shape, n *cluster.Node) []cluster.Grant
 
 // Grants picks devices for all requests of the shape, or says that they do not
 // fit together. Whole cards come from the tightest island that holds them, else
-// by index; shares and partitions go to the fullest device that takes them.
+// by index; shares, partitions and parts go to the fullest device that takes them, and
+// of several parts the one that takes least and leaves most to choose from.
 // Equal choices fall to the lowest index. Where that order of picking fails, all
 // others are searched. The grants come in the order of the requests.
 func Grants(v *cluster.View, s *cluster.Shape, n *cluster.Node) ([]cluster.Grant, bool) {
@@ -218,9 +241,12 @@ func pick(v *cluster.View, s *cluster.Shape, n *cluster.Node) ([]cluster.Grant, 
 			}
 			first[i] = len(grants)
 			var ok bool
-			if whole {
+			switch {
+			case whole:
 				grants, ok = pickWhole(v, n, r, grants)
-			} else {
+			case r.Parts:
+				grants, ok = pickUnits(v, n, r, grants)
+			default:
 				grants, ok = pickParts(v, n, r, grants)
 			}
 			if !ok {
@@ -261,7 +287,7 @@ func pickWhole(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest, given
 	link := linkOf(v.DeviceOf(n, lead), lead, &wishes)
 	for i, left := lead, r.Count; left > 0; i++ {
 		if d := v.DeviceOf(n, i); linkOf(d, i, &wishes) == link && available(i) {
-			given = append(given, GrantOf(d, n.Spec.FirstDevice+cluster.DeviceID(i), r))
+			given = append(given, GrantOf(v, d, n.Spec.FirstDevice+cluster.DeviceID(i), r))
 			left--
 		}
 	}
@@ -319,7 +345,7 @@ func pickParts(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest, given
 			return given, false
 		}
 		id := n.Spec.FirstDevice + cluster.DeviceID(best)
-		given = append(given, GrantOf(v.Device(id), id, r))
+		given = append(given, GrantOf(v, v.Device(id), id, r))
 	}
 	return given, true
 }

@@ -242,8 +242,8 @@ func deviceRoom(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) deci
 	}
 	need := int64(r.Count)
 	switch {
-	case r.Profile != 0:
-		return decision.Reason{Code: decision.DeviceProfileRoom, Need: need}
+	case r.Profile != 0 || r.Parts:
+		return partRoom(v, n, r)
 	case r.Whole() && idle < need:
 		return decision.Reason{Code: decision.DeviceIdle, Need: need, Have: idle}
 	case r.Whole():

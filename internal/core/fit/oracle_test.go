@@ -238,7 +238,7 @@ func TestCheckAgreesWithTryingEverything(t *testing.T) {
 func checkNumbers(t *rapid.T, v *cluster.View, s *cluster.Shape, why decision.Reason) {
 	switch why.Code {
 	case decision.DeviceMemorySize, decision.DeviceCount, decision.DeviceLink, decision.NodeCapacity, decision.NodeRoom,
-		decision.DeviceRoom, decision.DeviceMemoryRoom, decision.DeviceLinkRoom:
+		decision.DeviceRoom, decision.DeviceMemoryRoom, decision.DeviceProfileRoom, decision.DeviceLinkRoom:
 	case decision.DeviceIdle:
 		if len(s.Devices) > 1 {
 			return // each request fits alone, together they do not

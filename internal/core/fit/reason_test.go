@@ -123,7 +123,7 @@ func TestCheckNamesTheConstraintThatBinds(t *testing.T) {
 		{name: "profile", build: func(r *rack) cluster.ShapeID {
 			r.fill(r.node(r.partitioned(r.gpus(1, "H200"))), cluster.Grant{Device: 0, Milli: 430, Profile: r.names.Intern("3g")}, cluster.Grant{Device: 0, Milli: 280, Profile: r.names.Intern("2g")})
 			return r.shape(cluster.DeviceRequest{Count: 1, Profile: r.names.Intern("3g")})
-		}, want: decision.Reason{Code: decision.DeviceProfileRoom, Need: 1}},
+		}, want: decision.Reason{Code: decision.DeviceProfileRoom, Need: 1, About: 2}}, // About: slices, the second name
 		{name: "idle", build: func(r *rack) cluster.ShapeID {
 			r.fill(r.node(r.gpus(4, "H200")), taken(0), taken(3))
 			return r.shape(whole(3))

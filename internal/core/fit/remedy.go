@@ -62,6 +62,9 @@ func roomRemedies(v *cluster.View, s *cluster.Shape, survey *Survey) []string {
 		first = fmt.Sprintf("%v of memory free on one GPU%s", quantity.Bytes(r.Need), models(v, s))
 	case decision.DeviceProfileRoom:
 		first = "room for the partition on one GPU" + models(v, s)
+		if r.Need > 1 {
+			first = fmt.Sprintf("room for %d partitions on one node", r.Need) + models(v, s)
+		}
 	default:
 		return nil
 	}

@@ -170,7 +170,7 @@ func LossOf(v *cluster.View, id cluster.ShapeID, node cluster.NodeID) Loss {
 		after.take(l.Device, milli)
 		l.Takes = crossed(w, before.left[l.Device], milli)
 	} else {
-		after.takeWhole(s)
+		after.takeWhole(v, n, s)
 	}
 	l.Worth = base - after.worth(w) - own + before.breakInto(w, s, before.idle-after.idle)
 	if hosted := before.hosts(w); hosted != 0 {
@@ -218,7 +218,7 @@ func (r *room) awaited(w *cluster.Worth, devices int32) bool {
 
 // oneShare returns the request of a shape that asks for one part of one device.
 func oneShare(s *cluster.Shape) (*cluster.DeviceRequest, quantity.MilliGPU, bool) {
-	if len(s.Devices) != 1 || s.Devices[0].Count != 1 || s.Devices[0].Whole() || s.Devices[0].Profile != 0 {
+	if len(s.Devices) != 1 || s.Devices[0].Count != 1 || s.Devices[0].Whole() || s.Devices[0].Profile != 0 || s.Devices[0].Parts {
 		return nil, 0, false
 	}
 	return &s.Devices[0], s.Devices[0].Milli, true
@@ -226,24 +226,53 @@ func oneShare(s *cluster.Shape) (*cluster.DeviceRequest, quantity.MilliGPU, bool
 
 // takeWhole gives devices away as package fit does by default: idle ones from
 // the lowest index; for parts, the fullest that hold them.
-func (r *room) takeWhole(s *cluster.Shape) {
+func (r *room) takeWhole(v *cluster.View, n *cluster.Node, s *cluster.Shape) {
 	for i := range s.Devices {
 		request := &s.Devices[i]
+		var parts [maxDevices]quantity.MilliGPU // of a request for parts: what each device would give
+		if request.Parts {
+			parts = smallest(v, n, request)
+		}
 		for range request.Count {
-			best := int32(-1)
+			best, given := int32(-1), quantity.MilliGPU(0)
 			for d := range r.count {
-				if int64(r.left[d]) < int64(request.Milli) || request.Whole() && r.held[d] {
+				milli := request.Milli
+				if request.Parts {
+					milli = parts[d]
+				}
+				alone := request.Whole() || request.Parts && milli == quantity.WholeGPU
+				if milli == 0 || int64(r.left[d]) < int64(milli) || alone && r.held[d] {
 					continue
 				}
 				if best < 0 || r.left[d] < r.left[best] {
-					best = d
+					best, given = d, milli
 				}
 			}
 			if best >= 0 {
-				r.take(best, request.Milli)
+				r.take(best, given)
 			}
 		}
 	}
+}
+
+// smallest returns the least compute that each device of a node gives to a request
+// for parts now; 0 where it gives nothing.
+func smallest(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) (out [maxDevices]quantity.MilliGPU) {
+	for i := range n.Spec.DeviceCount {
+		d := v.DeviceOf(n, i)
+		if d.Health != cluster.Healthy || !r.Allows(d.Spec) {
+			continue
+		}
+		if d.Holders == 0 && v.Facts.Selects(r.Selector, d.ID) {
+			out[i] = quantity.WholeGPU
+		}
+		for parts := d.Fitting(v.Facts.PartsOf(r.Selector, d.ID)); parts != 0; parts &= parts - 1 {
+			if milli := d.Spec.Profiles[bits.TrailingZeros64(parts)].Milli; out[i] == 0 || milli < out[i] {
+				out[i] = milli
+			}
+		}
+	}
+	return out
 }
 
 // bestDevice returns the device from which a share takes the least worth; among
