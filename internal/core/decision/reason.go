@@ -111,7 +111,6 @@ type Reason struct {
 	Guarded int32
 	// Domain is the one that came closest, where members must share one.
 	Domain cluster.Spot
-	// About names the relation that binds, for those between pods.
 	// About names the relation that binds, for those between pods, and the counter
 	// that does, for partitions.
 	About cluster.Symbol
