@@ -9,12 +9,12 @@ package engine
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/share"
 )
 
 // Decide returns what to do now. The memo may be nil.
@@ -37,22 +37,21 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	line := inLine(&s.View, c)
 	r.muster(line)
 	r.mend()
-	line = r.hopeful(line)
+	r.lineUp(r.hopeful(line))
 
 	// 4. Place: each in turn where it is best, a group all or none; or remember what
 	// binds it.
-	for len(line) > 0 {
-		r.bringForward(line)
-		switch pod := line[0]; {
+	for pod, more := r.next(); more; pod, more = r.next() {
+		switch {
 		case r.seated(pod):
-			line = line[1:]
 		case r.waitingSquad(pod) == nil && r.hopeless(pod):
-			line = r.hopeful(line)
+			r.wait(pod)
+			r.prune()
 		default:
 			r.place(pod)
-			line = line[1:]
 		}
 	}
+	r.line = turns{}
 	r.placeTied()
 
 	// 5. Repair: who should give way, where the policy names victims?
@@ -90,10 +89,9 @@ type round struct {
 	// squads are the groups that have not got their minimum; nil without such.
 	squads     []squad
 	turnedAway map[uint64]*decision.Reason // why alike groups do not start
-	// turns counts pods brought forward; sorted says that the line is in order.
-	turns   int
-	sorted  bool
-	because map[cluster.PodID]decision.Explanation
+	line       turns
+	standing   *share.Standing // of the queues; nil without any
+	because    map[cluster.PodID]decision.Explanation
 	// closed holds, per kin and shape, what binds where relations leave no node.
 	closed map[tie]closed
 }
@@ -104,15 +102,24 @@ func (r *round) hopeful(line []cluster.PodID) []cluster.PodID {
 	r.looks++
 	kept := line[:0]
 	for _, pod := range line {
-		switch {
-		case r.seated(pod):
-		case r.hopeless(pod):
-			r.wait(pod)
-		default:
+		if r.mayHope(pod) {
 			kept = append(kept, pod)
 		}
 	}
 	return kept
+}
+
+// mayHope says whether a pod may have room; where it has none it waits, with what
+// binds.
+func (r *round) mayHope(pod cluster.PodID) bool {
+	switch {
+	case r.seated(pod):
+		return false
+	case r.hopeless(pod):
+		r.wait(pod)
+		return false
+	}
+	return true
 }
 
 // hopeless says whether no node takes the pod, or its group.
@@ -127,33 +134,6 @@ func (r *round) hopeless(pod cluster.PodID) bool {
 func (r *round) noRoom(pod cluster.PodID) bool {
 	spec := r.txn.View().Pod(pod).Spec
 	return len(spec.Alternatives) == 0 && r.isFull(spec.Shape)
-}
-
-// sortAfter is how many pods are brought forward one by one before the whole line
-// is sorted: most cycles have room for few.
-const sortAfter = 16
-
-// bringForward moves the pod whose turn it is to the head of the line.
-func (r *round) bringForward(line []cluster.PodID) {
-	v := r.txn.Base()
-	switch {
-	case r.sorted:
-	case r.policy.Order != nil:
-		r.policy.Order(&v.View, r.cycle, line)
-		r.sorted = true
-	case r.turns >= sortAfter:
-		slices.SortFunc(line, func(a, b cluster.PodID) int { return compare(&v.View, r.cycle, a, b) })
-		r.sorted = true
-	default:
-		first := 0
-		for i := range line {
-			if compare(&v.View, r.cycle, line[i], line[first]) < 0 {
-				first = i
-			}
-		}
-		line[0], line[first] = line[first], line[0]
-		r.turns++
-	}
 }
 
 // isFull says whether no node takes the shape any more.
@@ -303,6 +283,7 @@ func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.Node
 	}
 	r.because[pod] = because
 	r.memo.touch(node)
+	r.used(v.Pod(pod).Spec.Queue)
 	return true
 }
 
