@@ -79,7 +79,7 @@ func (t *Txn) Evict(pod PodID) error {
 	switch p := t.ledger.Pod(pod); {
 	case !p.Phase.Charged():
 		return fmt.Errorf("evict %s: it is %v and holds nothing", p.Spec.Name, p.Phase)
-	case p.Intent != None:
+	case p.Intent != None || p.Phase == PhaseTerminating:
 		return fmt.Errorf("evict %s: it is %v already", p.Spec.Name, p.Phase)
 	}
 	t.ledger.Discharge(pod, PhaseWaiting)
@@ -99,7 +99,7 @@ func (t *Txn) Resize(pod PodID, shape ShapeID, grants []Grant) error {
 	if !p.Phase.Charged() {
 		return fmt.Errorf("resize %s: it is %v and holds nothing", p.Spec.Name, p.Phase)
 	}
-	if p.Intent != None {
+	if p.Intent != None || p.Phase == PhaseTerminating {
 		return fmt.Errorf("resize %s: it is %v already", p.Spec.Name, p.Phase)
 	}
 	mark := t.Mark()
