@@ -247,17 +247,17 @@ func (a *audit) queues() error {
 			milli[q] += p.Placement.Milli()
 		}
 	}
-	if loose.Milli != v.Loose.Milli || !loose.Rest.Equal(&v.Loose.Rest) {
-		return fmt.Errorf("audit: pods without queue: use %v and %d milli-GPU, they hold %v and %d", v.Loose.Rest, v.Loose.Milli, loose.Rest, loose.Milli)
-	}
 	for i := range used {
 		q := v.Queues.At(int32(i))
 		if !q.Used.Equal(&used[i]) || q.UsedMilli != milli[i] {
 			return fmt.Errorf("audit: queue %s: uses %v and %d milli-GPU, its pods hold %v and %d", q.Name, q.Used, q.UsedMilli, used[i], milli[i])
 		}
 		if q.above() && !q.Overdrawn {
-			return fmt.Errorf("audit: queue %s: uses %v and %d milli-GPU, its limit is %v and %d", q.Name, q.Used, q.UsedMilli, q.Limit, q.LimitMilli)
+			return fmt.Errorf("audit: queue %s: uses %d milli-GPU, its limit is %d; and %v of %v", q.Name, q.UsedMilli, q.LimitMilli, q.Used, q.Limit)
 		}
+	}
+	if loose.Milli != v.Loose.Milli || !loose.Rest.Equal(&v.Loose.Rest) {
+		return fmt.Errorf("audit: pods without queue: use %v and %d milli-GPU, they hold %v and %d", v.Loose.Rest, v.Loose.Milli, loose.Rest, loose.Milli)
 	}
 	return nil
 }
