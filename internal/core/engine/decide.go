@@ -44,7 +44,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	for pod, more := r.next(); more; pod, more = r.next() {
 		switch {
 		case r.seated(pod):
-		case r.waitingSquad(pod) == nil && r.hopeless(pod):
+		case r.waitingUnit(pod) == cluster.None && r.hopeless(pod):
 			r.wait(pod)
 			r.prune()
 		default:
@@ -84,11 +84,13 @@ type round struct {
 	// Room only shrinks while pods are placed, so the answer stands.
 	full   []*decision.Reason
 	looks  int               // rises with every look at the line, and every turn
-	trying bool              // between try, and keep or regret
+	trying int               // how many tries are neither kept nor regretted yet
 	filled []cluster.ShapeID // those that became full since try
 	// squads are the groups that have not got their minimum; nil without such.
 	squads     []squad
 	turnedAway map[uint64]*decision.Reason // why alike groups do not start
+	topology   bool                        // some group in the line has parts, ranks or wishes of topology
+	retries    int64                       // how many more hypotheses about groups may fail
 	line       turns
 	standing   *share.Standing // of the queues; nil without any
 	because    map[cluster.PodID]decision.Explanation
@@ -124,8 +126,8 @@ func (r *round) mayHope(pod cluster.PodID) bool {
 
 // hopeless says whether no node takes the pod, or its group.
 func (r *round) hopeless(pod cluster.PodID) bool {
-	if s := r.waitingSquad(pod); s != nil {
-		return r.cannotStart(r.txn.View().Pod(pod).Spec.Group, s)
+	if unit := r.waitingUnit(pod); unit != cluster.None {
+		return r.cannotStart(unit)
 	}
 	return r.noRoom(pod)
 }
@@ -146,7 +148,7 @@ func (r *round) isFull(shape cluster.ShapeID) bool {
 	}
 	why := r.memo.reason(r.txn.View(), shape)
 	r.full[shape] = &why
-	if r.trying {
+	if r.trying > 0 {
 		r.filled = append(r.filled, shape)
 	}
 	return true
@@ -155,8 +157,8 @@ func (r *round) isFull(shape cluster.ShapeID) bool {
 // wait leaves a pod without a place, with the reason.
 func (r *round) wait(pod cluster.PodID) {
 	var why *decision.Reason
-	if s := r.waitingSquad(pod); s != nil {
-		why = s.why
+	if unit := r.waitingUnit(pod); unit != cluster.None {
+		why = r.squads[unit].why
 	} else {
 		why = r.binding(pod)
 	}
@@ -166,6 +168,14 @@ func (r *round) wait(pod cluster.PodID) {
 // binding is why a pod has no place: of its shapes, the one that came closest to a
 // place speaks for it.
 func (r *round) binding(pod cluster.PodID) *decision.Reason {
+	if why := r.confinement(pod); why != nil {
+		return why
+	}
+	return r.bindingOf(pod)
+}
+
+// bindingOf is what keeps a pod from every node.
+func (r *round) bindingOf(pod cluster.PodID) *decision.Reason {
 	v := r.txn.View()
 	spec := v.Pod(pod).Spec
 	var why *decision.Reason
@@ -201,8 +211,8 @@ func (r *round) why(pod cluster.PodID, shape cluster.ShapeID) *decision.Reason {
 // place gives a pod its turn, or its whole group.
 func (r *round) place(pod cluster.PodID) {
 	r.looks++
-	if s := r.waitingSquad(pod); s != nil {
-		if r.hopeless(pod) || !r.start(r.txn.View().Pod(pod).Spec.Group, s) {
+	for unit := r.waitingUnit(pod); unit != cluster.None; unit = r.waitingUnit(pod) {
+		if r.cannotStart(unit) || !r.start(unit) {
 			r.wait(pod)
 			return
 		}
@@ -210,7 +220,7 @@ func (r *round) place(pod cluster.PodID) {
 			return
 		}
 	}
-	if !r.seat(pod) {
+	if !r.seatMore(pod) {
 		r.wait(pod)
 	}
 }
@@ -226,7 +236,7 @@ func (r *round) seat(pod cluster.PodID) bool {
 		if r.isFull(shape) || !fit.Queue(r.txn.View(), pod, shape).None() {
 			continue
 		}
-		if node := r.choose(pod, shape); node != cluster.None && r.take(pod, shape, node) {
+		if node := r.choose(pod, shape); node != cluster.None && r.take(pod, shape, node, cluster.None) {
 			return true
 		}
 	}
@@ -256,11 +266,18 @@ func (r *round) choose(pod cluster.PodID, shape cluster.ShapeID) cluster.NodeID 
 	return node
 }
 
-// take books the place. It says no where a policy picked devices that do not hold
-// the pod, and where pods that are there do not let it in.
-func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) bool {
+// take books the place, on devices of one island where it is not None. It says no
+// where a policy picked devices that do not hold the pod, and where pods that are
+// there do not let it in.
+func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID, island int32) bool {
 	v := r.txn.View()
-	grants, ok := r.grants(v, pod, shape, node)
+	var grants []cluster.Grant
+	var ok bool
+	if island == cluster.None {
+		grants, ok = r.grants(v, pod, shape, node)
+	} else {
+		grants, ok = fit.GrantsOn(v, v.Shape(shape), v.Node(node), island)
+	}
 	if !ok || !r.welcome(pod, shape, node) {
 		return false
 	}

@@ -111,7 +111,7 @@ func (s *sweep) serve(pod cluster.PodID) (fits bool, guarded int32) {
 	full := s.full[spec.Shape]
 	s.full[spec.Shape] = nil
 	if s.freed {
-		if node := s.choose(pod, spec.Shape); node != cluster.None && s.take(pod, spec.Shape, node) {
+		if node := s.choose(pod, spec.Shape); node != cluster.None && s.take(pod, spec.Shape, node, cluster.None) {
 			return true, 0
 		}
 	}
@@ -151,7 +151,7 @@ func (s *sweep) carry(pod cluster.PodID, shape cluster.ShapeID, host cluster.Nod
 			return false
 		}
 	}
-	if !s.take(pod, shape, host) {
+	if !s.take(pod, shape, host, cluster.None) {
 		s.undo(before)
 		return false
 	}
