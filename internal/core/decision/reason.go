@@ -255,7 +255,7 @@ func (r Reason) constraint(v *cluster.View) string {
 		}
 		return fmt.Sprintf("needs room for %d members of %s at once, the cluster holds %d when empty", r.Need, r.groupName(v), r.Have)
 	case GroupRoom:
-		return "there is no room for the next one beside the other parts of its group"
+		return "needs room beside the other parts of its group"
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}

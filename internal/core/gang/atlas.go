@@ -162,6 +162,12 @@ func (a *Atlas) At(level cluster.Level, node cluster.NodeID, island int32) Place
 		}
 		return Nowhere
 	}
+	return a.around(level, p)
+}
+
+// around returns the place of a level that a place is in, or is; Nowhere without
+// such.
+func (a *Atlas) around(level cluster.Level, p Place) Place {
 	for ; p != Nowhere; p = a.places[p].parent {
 		if s := &a.places[p].spot; s.Set && s.Level == level {
 			return p

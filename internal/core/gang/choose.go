@@ -85,8 +85,15 @@ func (t *tree) leaveOut(i int) bool {
 func (t *tree) chooseFor(i int, in Place) bool {
 	p := &t.parts[i]
 	tried, required, level := false, false, cluster.LevelCloud
+	if at := t.pinned(i); at != Nowhere && !t.Atlas.Contains(in, at) && !t.Atlas.Contains(at, in) {
+		t.block(i, at, t.Atlas.Spot(at).Level)
+		return false
+	}
 	for _, o := range p.options {
 		required, level = o.required, o.level
+		if t.Atlas.around(o.level, in) != Nowhere {
+			break // the place of its parent is in one
+		}
 		if p.pinned {
 			if at := t.pin(p.id, o.level); at != Nowhere {
 				if t.Atlas.Contains(in, at) && t.fits(i, at) {
@@ -108,7 +115,7 @@ func (t *tree) chooseFor(i int, in Place) bool {
 			return done
 		}
 	}
-	if required {
+	if required && t.Atlas.around(level, in) == Nowhere {
 		if !tried {
 			t.block(i, t.nearest(i, in, level), level)
 		}
@@ -119,6 +126,15 @@ func (t *tree) chooseFor(i int, in Place) bool {
 	}
 	t.block(i, in, level)
 	return false
+}
+
+// pinned is where a part must be because members of it are; Nowhere without such.
+func (t *tree) pinned(i int) Place {
+	level, required := t.View.Group(t.parts[i].id).Required()
+	if !required || !t.parts[i].pinned {
+		return Nowhere
+	}
+	return t.pin(t.parts[i].id, level)
 }
 
 // chooseAmong tries the places of a level.
@@ -283,6 +299,14 @@ func (t *tree) left(k int, at Place) int32 {
 // some class, alone.
 func (t *tree) fits(i int, at Place) bool {
 	p := &t.parts[i]
+	for _, level := range p.requires {
+		if t.Atlas.around(level, at) == Nowhere {
+			return false
+		}
+	}
+	if p.parent >= 0 && t.parts[p.parent].at == at {
+		return true // it is booked there with its parent
+	}
 	for k := range t.classes {
 		if p.all[k] > 0 && t.left(k, at) < p.all[k] {
 			return false
@@ -339,7 +363,10 @@ func (t *tree) reserve(i int, in, at Place, sign int32) {
 	if len(t.parts) == 1 {
 		return // nobody comes behind it
 	}
-	for p := at; p != Nowhere && (p != in || i == 0); p = t.Atlas.places[p].parent {
+	for p := at; p != Nowhere; p = t.Atlas.places[p].parent {
+		if p == in && i > 0 {
+			return
+		}
 		gives := t.planned[p]
 		if gives == nil {
 			if t.planned == nil {
@@ -389,26 +416,44 @@ func (t *tree) milliAt(at Place) quantity.MilliGPU {
 	return milli
 }
 
-// capacity says that a part, or the whole tree, is too large even for an empty place.
-func (t *tree) capacity() decision.Reason {
-	for i := range t.parts {
-		p := &t.parts[i]
-		if p.pinned {
+// capacity says that part i, or too many of those below it, are too large even for an
+// empty place.
+func (t *tree) capacity(i int) decision.Reason {
+	p := &t.parts[i]
+	if why := t.alone(i); !why.None() {
+		return why
+	}
+	could, first := int32(0), decision.Reason{}
+	for c := i + 1; c < p.below; c = t.parts[c].below {
+		if why := t.capacity(c); why.None() {
+			could++
+		} else if first.None() {
+			first = why
+		}
+	}
+	if could < p.needs {
+		return first
+	}
+	return decision.Reason{}
+}
+
+// alone is capacity for what a part needs, wherever those below it are.
+func (t *tree) alone(i int) decision.Reason {
+	p := &t.parts[i]
+	if p.pinned {
+		return decision.Reason{}
+	}
+	places := []Place{t.Atlas.Top()}
+	if level, required := t.View.Group(p.id).Required(); required {
+		places = t.Atlas.Within(level, t.Atlas.Top())
+	}
+	for k := range t.classes {
+		if p.all[k] == 0 {
 			continue
 		}
-		level, required := t.View.Group(p.id).Required()
-		places := []Place{t.Atlas.Top()}
-		if required {
-			places = t.Atlas.Within(level, t.Atlas.Top())
-		}
-		for k := range t.classes {
-			if p.all[k] == 0 {
-				continue
-			}
-			if most, at := t.largest(k, places); most > 0 && most < p.all[k] {
-				return decision.Reason{
-					Code: decision.GroupCapacity, Need: int64(p.all[k]), Have: int64(most), Group: p.id, Domain: t.Atlas.Spot(at),
-				}
+		if most, at := t.largest(k, places); most > 0 && most < p.all[k] {
+			return decision.Reason{
+				Code: decision.GroupCapacity, Need: int64(p.all[k]), Have: int64(most), Group: p.id, Domain: t.Atlas.Spot(at),
 			}
 		}
 	}

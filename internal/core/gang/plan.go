@@ -35,24 +35,25 @@ type class struct {
 
 // part is a group of the tree that lacks something.
 type part struct {
-	id      cluster.GroupID
-	parent  int // index; -1 at the top
-	below   int // the first part behind it that is not below it
-	needs   int32
-	lacks   int32           // pods of its own
-	members []cluster.PodID // that wait, in the order of being seated
-	kinds   []int           // their classes
-	own     []int32         // by class, how many of its own pods at least
-	all     []int32         // the same for all below it that it needs
-	options []option        // levels, the closest first; empty: where its parent is
-	pinned  bool            // members have their places
-	close   bool            // the nearer its pods are the better
-	taken   int32           // parts below it that have a place in the first half
-	waiting int32           // parts below it that have not been looked at
-	at      Place           // in the first half; Nowhere: left out
-	level   cluster.Level   // of the closest option
-	minimum int32           // pods that start together, placed ones included
-	seated  int32           // of them, in their places before
+	id       cluster.GroupID
+	parent   int // index; -1 at the top
+	below    int // the first part behind it that is not below it
+	needs    int32
+	lacks    int32           // pods of its own
+	members  []cluster.PodID // that wait, in the order of being seated
+	kinds    []int           // their classes
+	own      []int32         // by class, how many of its own pods at least
+	all      []int32         // the same for all below it that it needs
+	options  []option        // levels, the closest first; empty: where its parent is
+	requires []cluster.Level
+	pinned   bool          // members have their places
+	close    bool          // the nearer its pods are the better
+	taken    int32         // parts below it that have a place in the first half
+	waiting  int32         // parts below it that have not been looked at
+	at       Place         // in the first half; Nowhere: left out
+	level    cluster.Level // of the closest option
+	minimum  int32         // pods that start together, placed ones included
+	seated   int32         // of them, in their places before
 }
 
 // mostGathered bounds for how many pods one node is looked for: more with a device
@@ -80,6 +81,11 @@ func (t *tree) add(id cluster.GroupID, parent int) {
 		lacks: max(g.Minimum-g.Placed, 0), minimum: t.View.TreeMinimum(id), seated: g.TreePlaced, at: Nowhere,
 	})
 	p := &t.parts[i]
+	for _, wish := range g.Topology {
+		if wish.Required {
+			p.requires = append(p.requires, wish.Level)
+		}
+	}
 	p.members = slices.Clone(t.Seats.Waiting(id))
 	// Those that take only one thing come before those that have a choice.
 	slices.SortStableFunc(p.members, func(a, b cluster.PodID) int {

@@ -193,7 +193,7 @@ func (t *tree) why() decision.Reason {
 	if t.gaveUp {
 		return decision.Reason{Code: decision.GaveUp}
 	}
-	if why := t.capacity(); !why.None() {
+	if why := t.capacity(0); !why.None() {
 		return why
 	}
 	if f := &t.failed; f.set {
