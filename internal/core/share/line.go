@@ -23,6 +23,7 @@ type Line struct {
 	lanes    []lane
 	left     int
 	last     int32 // row whose pod had the turn last; -1 before the first
+	sifting  bool  // Keep is under way, and orders all anew at its end
 }
 
 // lane is a row of the tree with those that wait in it.
@@ -83,20 +84,20 @@ func (l *Line) Next() (cluster.PodID, bool) {
 
 // Changed says that a queue uses another amount than before.
 func (l *Line) Changed(q cluster.QueueID) {
-	if at := l.standing.rowOf(q); at != l.last {
+	if at := l.standing.rowOf(q); at != l.last && !l.sifting {
 		l.refresh(at)
 	}
 }
 
-// Keep leaves those in line that keep says yes to.
+// Keep leaves those in line that keep says yes to. Keep may change what queues use.
 func (l *Line) Keep(keep func(cluster.PodID) bool) {
-	l.left = 0
+	l.left, l.sifting = 0, true
 	for i := range l.lanes {
 		lane := &l.lanes[i]
 		lane.pods = slices.DeleteFunc(lane.pods, func(pod cluster.PodID) bool { return !keep(pod) })
 		l.left += len(lane.pods)
 	}
-	l.last = -1
+	l.last, l.sifting = -1, false
 	l.rebuild(l.standing.root())
 }
 
