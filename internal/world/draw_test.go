@@ -139,8 +139,12 @@ func nodeKind(kind int, name string) world.NodeAdded {
 		case 0: // no devices
 			continue
 		case 3:
-			d.Sharing, d.Counters = cluster.SharingPartition, map[string]int64{"slices": 7}
-			d.Profiles = []world.Profile{{Name: "3g", Milli: 430, Memory: 40 * quantity.GiB, Consumes: map[string]int64{"slices": 3}}}
+			d.Sharing, d.Counters = cluster.SharingPartition, map[string]int64{"slices": 7, "left": 1, "right": 1}
+			d.Profiles = []world.Profile{
+				{Name: "3g", Milli: 430, Memory: 40 * quantity.GiB, Consumes: map[string]int64{"slices": 3}},
+				{Name: "2g-0", Milli: 280, Memory: 20 * quantity.GiB, Consumes: map[string]int64{"slices": 2, "left": 1}},
+				{Name: "2g-1", Milli: 280, Memory: 20 * quantity.GiB, Consumes: map[string]int64{"slices": 2, "right": 1}},
+			}
 		}
 		e.Devices = append(e.Devices, d)
 	}
@@ -167,6 +171,8 @@ var requests = []world.Request{
 	{CPU: 99000, Memory: quantity.GiB},
 	// Leaves a node in the same state as the third, and is another shape.
 	{CPU: 2000, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 1, Milli: 1000}}, Tolerations: []world.Toleration{{Key: "other"}}},
+	{CPU: 500, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 1, Milli: 1000, Selector: "some", Parts: true}}},
+	{CPU: 500, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 3, Milli: 1000, Selector: "some", Parts: true}}},
 	{CPU: 500, Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: 2, Milli: 1000, Models: []string{"H200"}}, {Count: 1, Milli: 1000, Models: []string{"L4"}}}},
 }
 
@@ -360,7 +366,8 @@ func (c *town) find() {
 	c.may(e)
 }
 
-// exclude replaces the facts: none, or one shape kept off some nodes.
+// exclude replaces the facts: none, or one shape kept off some nodes, and perhaps a
+// selector that picks some devices and parts.
 func (c *town) exclude() {
 	c.t.Helper()
 	v := c.w.View()
@@ -369,7 +376,17 @@ func (c *town) exclude() {
 		return
 	}
 	shape := cluster.ShapeID(c.from.below(v.Shapes.Len()))
-	c.must(world.FactsKnown{Facts: &cluster.Facts{Excluded: map[cluster.ShapeID][]uint64{shape: {uint64(c.from.below(256))}}}})
+	facts := &cluster.Facts{Excluded: map[cluster.ShapeID][]uint64{shape: {uint64(c.from.below(256))}}}
+	if c.from.below(2) == 0 {
+		c.must(world.Interned{Text: "some"})
+		some, words := c.w.Symbol("some"), (v.Devices.Len()+63)/64
+		facts.Selected, facts.Parts = map[cluster.Symbol][]uint64{some: make([]uint64, words)}, map[cluster.Symbol][]uint64{some: make([]uint64, v.Devices.Len())}
+		for i := range v.Devices.Len() {
+			facts.Selected[some][i/64] |= uint64(c.from.below(2)) << (i % 64)
+			facts.Parts[some][i] = uint64(c.from.below(2) * c.from.below(16))
+		}
+	}
+	c.must(world.FactsKnown{Facts: facts})
 }
 
 // carry applies a plan in order; the world must accept every decision. Evicted

@@ -113,6 +113,8 @@ func TestRefusedEventsNameFieldAndValue(t *testing.T) {
 		{request(world.DeviceRequest{Count: 1, Milli: 1001}), `pod new: device request 1: share 1001 milli-GPU`},
 		{request(world.DeviceRequest{Count: 1, Milli: -1, Profile: "3g"}), `pod new: device request 1: profile 3g with -1 milli-GPU`},
 		{request(world.DeviceRequest{Count: 1, Milli: 1, MinMemory: -4}), `pod new: device request 1: memory -4`},
+		{request(world.DeviceRequest{Count: 1, Milli: 1, Parts: true}), `pod new: device request 1: parts with selector "" and profile ""`},
+		{device(func(d *world.Device) { d.Profiles = make([]world.Profile, 65) }), `device 2: 65 profiles: at most 64`},
 		{world.PodRemoved{Name: "moon"}, `pod "moon": no such pod`},
 		{world.Bound{Name: "moon"}, `pod "moon": no such pod`},
 		{world.Bound{Name: "waiting"}, `pod waiting: it is waiting, not placing`},

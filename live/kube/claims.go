@@ -327,11 +327,16 @@ func (b *books) drawn(v *cluster.View, key string, d *decision.Decision) ([]Draw
 	pick := func(requests []dra.Request) (picked []*dra.Device, err error) {
 		for k := range requests {
 			for range requests[k].World.Count {
-				position := int(d.Place.Grants[next].Device - host.Spec.FirstDevice)
-				if position >= len(devices) {
+				g := &d.Place.Grants[next]
+				position := int(g.Device - host.Spec.FirstDevice)
+				var unit *dra.Device
+				if position < len(devices) {
+					unit = devices[position].Unit(v.Symbols.Text(g.Profile))
+				}
+				if unit == nil {
 					return nil, fmt.Errorf("the devices of node %s have changed", host.Spec.Name)
 				}
-				picked = append(picked, devices[position])
+				picked = append(picked, unit)
 				next++
 			}
 		}

@@ -30,13 +30,13 @@ import (
 // drawTruth is a truth with devices of a driver, and claims.
 type drawTruth struct {
 	*truth
-	slices map[string]*resourceapi.ResourceSlice
+	slices map[string][]*resourceapi.ResourceSlice // by node
 	claims map[string]*resourceapi.ResourceClaim
 	shares int
 }
 
 func newDrawTruth(t *testing.T, nodes, cards int) *drawTruth {
-	w := &drawTruth{truth: newTruth(t), slices: make(map[string]*resourceapi.ResourceSlice), claims: make(map[string]*resourceapi.ResourceClaim)}
+	w := &drawTruth{truth: newTruth(t), slices: make(map[string][]*resourceapi.ResourceSlice), claims: make(map[string]*resourceapi.ResourceClaim)}
 	w.books.classSeen(dra.Class, dra.ClassOf(""))
 	for i := range nodes {
 		name := fmt.Sprint("n-", i)
@@ -44,11 +44,18 @@ func newDrawTruth(t *testing.T, nodes, cards int) *drawTruth {
 		for k := range cards {
 			list = append(list, world.Device{Model: fmt.Sprint("M", k%2), Memory: 80 * quantity.GiB, Island: int32(k / 2), NUMA: int32(k / 2), Sharing: cluster.SharingSlices})
 		}
-		w.slices[name] = dra.SliceOf(name, list)
-		w.books.sliceSeen(w.slices[name])
-		w.putNode(name, 1000, 0, "", true)
+		w.addNode(name, dra.SliceOf(name, list))
 	}
 	return w
+}
+
+// addNode adds a node with what drivers publish of it.
+func (w *drawTruth) addNode(name string, published ...*resourceapi.ResourceSlice) {
+	w.slices[name] = published
+	for _, s := range published {
+		w.books.sliceSeen(s)
+	}
+	w.putNode(name, 1000, 0, "", true)
 }
 
 // tellClaim has the informers tell of a claim as it is now.
@@ -219,13 +226,18 @@ func (w *drawTruth) taken(except string) structured.AllocatedState {
 	return out
 }
 
-type oneClass struct{}
+type classes struct{}
 
-func (oneClass) List() ([]*resourceapi.DeviceClass, error) {
-	return []*resourceapi.DeviceClass{dra.ClassOf("")}, nil
+func (classes) List() ([]*resourceapi.DeviceClass, error) {
+	return []*resourceapi.DeviceClass{dra.ClassOf(""), anything()}, nil
 }
 
-func (oneClass) Get(string) (*resourceapi.DeviceClass, error) { return dra.ClassOf(""), nil }
+func (classes) Get(name string) (*resourceapi.DeviceClass, error) {
+	if name == dra.Class {
+		return dra.ClassOf(""), nil
+	}
+	return anything(), nil
+}
 
 var expressions = cel.NewCache(64, cel.Features{EnableConsumableCapacity: true}) // const: a cache of pure values
 
@@ -233,12 +245,19 @@ var expressions = cel.NewCache(64, cel.Features{EnableConsumableCapacity: true})
 // the devices that only names, or with all where that is nil.
 func (w *drawTruth) possible(name, node string, only []string, state structured.AllocatedState) bool {
 	w.Helper()
-	s := w.slices[node].DeepCopy()
-	if only != nil {
-		s.Spec.Devices = slices.DeleteFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return !slices.Contains(only, d.Name) })
+	var published []*resourceapi.ResourceSlice
+	for _, s := range w.slices[node] {
+		s = s.DeepCopy()
+		held := func(d resourceapi.Device) bool { // by others: it takes counters, and it is not free
+			return state.AllocatedDevices.Has(structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name))
+		}
+		if only != nil {
+			s.Spec.Devices = slices.DeleteFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return !slices.Contains(only, d.Name) && !held(d) })
+		}
+		published = append(published, s)
 	}
 	features := structured.Features{ConsumableCapacity: true, PrioritizedList: true, DeviceTaints: true, PartitionableDevices: true}
-	a, err := structured.NewAllocator(w.Context(), features, state, oneClass{}, []*resourceapi.ResourceSlice{s}, expressions)
+	a, err := structured.NewAllocator(w.Context(), features, state, classes{}, published, expressions)
 	if err != nil {
 		w.Fatal(err)
 	}

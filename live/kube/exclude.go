@@ -192,7 +192,7 @@ func (b *books) publish() {
 	}
 	next := &cluster.Facts{Excluded: out}
 	if now := b.world.View().Facts; now != nil {
-		next.Selected = now.Selected
+		next.Selected, next.Parts = now.Selected, now.Parts
 	}
 	b.must(world.FactsKnown{Facts: next})
 }

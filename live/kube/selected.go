@@ -35,20 +35,24 @@ func (b *books) tellFacts() {
 			}
 		}
 	}
-	selected := make(map[cluster.Symbol][]uint64)
+	selected, parts := make(map[cluster.Symbol][]uint64), make(map[cluster.Symbol][]uint64)
 	for _, name := range slices.Sorted(maps.Keys(d.judged)) {
 		if !used[name] {
 			delete(d.judged, name)
 			continue
 		}
 		b.must(world.Interned{Text: name})
-		selected[b.world.Symbol(name)] = b.meeting(d.judged[name])
+		symbol := b.world.Symbol(name)
+		set, ofParts := b.meeting(d.judged[name])
+		if selected[symbol] = set; ofParts != nil {
+			parts[symbol] = ofParts
+		}
 	}
 	now := b.world.View().Facts
-	if now == nil && len(selected) == 0 || now != nil && reflect.DeepEqual(now.Selected, selected) {
+	if now == nil && len(selected) == 0 || now != nil && reflect.DeepEqual(now.Selected, selected) && maps.EqualFunc(now.Parts, parts, slices.Equal) {
 		return
 	}
-	next := &cluster.Facts{Selected: selected}
+	next := &cluster.Facts{Selected: selected, Parts: parts}
 	if now != nil {
 		next.Excluded = now.Excluded
 	}
@@ -56,10 +60,11 @@ func (b *books) tellFacts() {
 	b.stirred = true
 }
 
-// meeting returns the set of devices that meet a selector.
-func (b *books) meeting(s *dra.Selector) []uint64 {
+// meeting returns the set of devices that meet a selector, and by device the profiles
+// that do; nil where no part of a device does.
+func (b *books) meeting(s *dra.Selector) (set, parts []uint64) {
 	v := b.world.View()
-	set := make([]uint64, (v.Devices.Len()+63)/64)
+	set = make([]uint64, (v.Devices.Len()+63)/64)
 	for _, name := range b.draws.pools.Nodes() {
 		id, known := b.world.Node(name)
 		if !known {
@@ -76,6 +81,15 @@ func (b *books) meeting(s *dra.Selector) []uint64 {
 				set[device/64] |= 1 << (uint(device) % 64)
 			}
 		}
+		for i, picked := range s.Parts(devices) {
+			if picked == 0 {
+				continue
+			}
+			if parts == nil {
+				parts = make([]uint64, v.Devices.Len())
+			}
+			parts[int(spec.FirstDevice)+i] = picked
+		}
 	}
-	return set
+	return set, parts
 }

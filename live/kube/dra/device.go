@@ -26,18 +26,45 @@ type Device struct {
 	// count, under the capacities compute and memory.
 	shared          bool
 	compute, memory resourceapi.QualifiedName
-	// partition says that it is a part of a card, offered beside the card.
-	partition bool
-	pools     *Pools
-	verdicts  map[string]verdict
+	// A card has parts, of which one profile of World each tells, and beyond is more of
+	// them than can be given. A frame is a card that is offered in parts only.
+	parts, beyond []*Device
+	frame         bool
+	// A part knows its card, and its profile where it can be given.
+	card     *Device
+	profile  world.Profile
+	pools    *Pools
+	verdicts map[string]verdict
 }
 
 // Gone says whether the driver offers the device no more.
-func (d *Device) Gone() bool { return d.object == nil }
+func (d *Device) Gone() bool { return d.object == nil && !d.frame }
+
+// Unit returns what a grant of the device stands for: itself without a profile, else
+// the part that has it; nil where there is none.
+func (d *Device) Unit(profile string) *Device {
+	if profile == "" {
+		return d
+	}
+	for _, part := range d.parts {
+		if part.profile.Name == profile {
+			return part
+		}
+	}
+	return nil
+}
+
+// face is what tells of the card: itself, or the first of its parts.
+func (d *Device) face() *resourceapi.Device {
+	if d.frame {
+		return d.parts[0].object
+	}
+	return d.object
+}
 
 // newDevice reads a device as published.
-func newDevice(p *Pools, id ID, object *resourceapi.Device, uncut bool) *Device {
-	d := &Device{ID: id, pools: p, object: object, partition: len(object.ConsumesCounters) > 0 && !uncut, verdicts: make(map[string]verdict)}
+func newDevice(p *Pools, id ID, object *resourceapi.Device) *Device {
+	d := &Device{ID: id, pools: p, object: object, verdicts: make(map[string]verdict)}
 	w := &d.World
 	*w = world.Device{Name: id.Name, Model: id.Driver, Island: cluster.None, NUMA: cluster.None, Sharing: cluster.SharingNone}
 	for _, name := range []string{modelAttribute, modelAttributeAlt} {
@@ -85,7 +112,7 @@ func multiple(d *resourceapi.Device) bool {
 
 // islandOf returns what a device says of its NVLink island; empty for nothing.
 func islandOf(d *Device) string {
-	a, ok := attribute(d.object, d.Driver, islandAttribute)
+	a, ok := attribute(d.face(), d.Driver, islandAttribute)
 	switch {
 	case !ok:
 		return ""

@@ -2,6 +2,7 @@ package dra_test
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 	"testing"
 
@@ -279,30 +280,191 @@ func TestTaints(t *testing.T) {
 	}
 }
 
-// The parts of a card are not offered; who holds one keeps the card from being given
-// whole.
+// takes is what a device takes of a counter set.
+func takes(set string, amounts map[string]string) resourceapi.DeviceCounterConsumption {
+	c := resourceapi.DeviceCounterConsumption{CounterSet: set, Counters: make(map[string]resourceapi.Counter)}
+	for name, amount := range amounts {
+		c.Counters[name] = resourceapi.Counter{Value: resource.MustParse(amount)}
+	}
+	return c
+}
+
+// counterSets is a slice with what there is to take.
+func counterSets(node string, sets ...resourceapi.DeviceCounterConsumption) *resourceapi.ResourceSlice {
+	s := slice("counters-"+node, node, 1, 2)
+	for _, c := range sets {
+		s.Spec.SharedCounters = append(s.Spec.SharedCounters, resourceapi.CounterSet{Name: c.CounterSet, Counters: c.Counters})
+	}
+	return s
+}
+
+func with(d resourceapi.Device, memory string, taken ...resourceapi.DeviceCounterConsumption) resourceapi.Device {
+	d.ConsumesCounters = taken
+	d.Capacity["memory"] = resourceapi.DeviceCapacity{Value: resource.MustParse(memory)}
+	return d
+}
+
+// The devices that share counters are one card: the one that takes all there is, and
+// its parts as profiles. Parts that fit the counters together never come to more compute
+// or memory than the card.
 func TestPartsOfCards(t *testing.T) {
-	all := func(amounts ...string) []resourceapi.DeviceCounterConsumption {
-		c := resourceapi.DeviceCounterConsumption{CounterSet: "set", Counters: make(map[string]resourceapi.Counter)}
-		for i, amount := range amounts {
-			c.Counters[fmt.Sprint("slice-", i)] = resourceapi.Counter{Value: resource.MustParse(amount)}
-		}
-		return []resourceapi.DeviceCounterConsumption{c}
-	}
-	whole, part := card("gpu-0"), card("gpu-0-mig-0")
-	whole.ConsumesCounters, part.ConsumesCounters = all("1", "1"), all("1")
-	counters := slice("counters", "n", 1, 2)
-	counters.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "set", Counters: map[string]resourceapi.Counter{"slice-0": {Value: resource.MustParse("1")}, "slice-1": {Value: resource.MustParse("1")}}}}
+	all := takes("set", map[string]string{"slice-0": "1", "slice-1": "1", "engines": "3", "none": "0"})
 	p := dra.NewPools()
-	p.Put(counters)
-	p.Put(slice("devices", "n", 1, 2, part, whole))
+	p.Put(counterSets("n", all))
+	p.Put(slice("devices", "n", 1, 2,
+		with(card("gpu-0-mig-1"), "30Gi", takes("set", map[string]string{"slice-1": "1"})), with(card("gpu-0"), "80Gi", all),
+		with(card("gpu-0-mig-0"), "70Gi", takes("set", map[string]string{"slice-0": "1", "engines": "500m"})),
+		with(card("gpu-0-mig-spare"), "0", takes("set", map[string]string{"engines": "1"}))))
 	if got := names(p, "n"); got != "true gpu-0" {
-		t.Errorf("%s, want the card alone", got)
+		t.Fatalf("%s, want the card alone", got)
 	}
-	node, held := p.Held(&resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
-		{Driver: "gpu.nvidia.com", Pool: "n", Device: "gpu-0-mig-0"}, {Driver: "gpu.nvidia.com", Pool: "n", Device: "unknown"},
-	}}})
-	if node != "n" || !cmp.Equal(held, []world.Held{{Device: 0}}) {
-		t.Errorf("on %s %+v, want a hold of the card without a share", node, held)
+	devices, _ := p.Devices("n")
+	want := world.Device{
+		Name: "GPU-gpu-0", Model: "NVIDIA H100", Memory: 80 * quantity.GiB, NUMA: 1, Sharing: cluster.SharingPartition,
+		Counters: map[string]int64{"slice-0": 1, "slice-1": 1, "engines": 3000, "none": 0, "mig-spare itself": 1},
+		Profiles: []world.Profile{
+			{Name: "mig-0", Milli: 499, Memory: 56 * quantity.GiB, Consumes: map[string]int64{"slice-0": 1, "engines": 500}},
+			{Name: "mig-1", Milli: 499, Memory: 24 * quantity.GiB, Consumes: map[string]int64{"slice-1": 1}},
+			{Name: "mig-spare", Milli: 1, Consumes: map[string]int64{"engines": 1000, "mig-spare itself": 1}},
+		},
+	}
+	near := cmp.Comparer(func(a, b quantity.Bytes) bool { return max(a-b, b-a) < quantity.MiB })
+	if diff := cmp.Diff(want, devices[0].World, near); diff != "" {
+		t.Errorf("the card (-want +got):\n%s", diff)
+	}
+	given := func(names ...string) *resourceapi.AllocationResult {
+		a := &resourceapi.AllocationResult{}
+		for _, name := range names {
+			a.Devices.Results = append(a.Devices.Results, resourceapi.DeviceRequestAllocationResult{Driver: "gpu.nvidia.com", Pool: "n", Device: name})
+		}
+		return a
+	}
+	node, held := p.Held(given("gpu-0-mig-1", "unknown"))
+	if want := []world.Held{{Device: 0, Milli: 499, Memory: devices[0].World.Profiles[1].Memory, Profile: "mig-1"}}; node != "n" || !cmp.Equal(held, want) {
+		t.Errorf("on %s %+v, want %+v", node, held, want)
+	}
+	if d := devices[0].Unit("mig-1"); d == nil || d.Name != "gpu-0-mig-1" || devices[0].Unit("mig-7") != nil || devices[0].Unit("") != devices[0] {
+		t.Errorf("the profile mig-1 stands for %v", d)
+	}
+}
+
+// What cannot be counted is not given: counters that several nodes take of, pools that
+// Kubernetes does not take either, parts beyond the most.
+func TestPartsThatAreLeftOut(t *testing.T) {
+	one, two := takes("one", map[string]string{"c": "2"}), takes("two", map[string]string{"c": "2"})
+	half := func(name, set string) resourceapi.Device {
+		return with(card(name), "1Gi", takes(set, map[string]string{"c": "1"}))
+	}
+	groups := half("a", "one")
+	groups.ConsumesCounters[0].CompatibilityGroups = []string{"g"}
+	elsewhere := half("b", "one")
+	elsewhere.NodeName = ptr.To("m")
+	here := half("a", "one")
+	here.NodeName = ptr.To("n")
+	mine := half("c", "two")
+	mine.NodeName = ptr.To("n")
+	each := slice("devices", "n", 1, 2, here, elsewhere, mine)
+	each.Spec.NodeName, each.Spec.PerDeviceNodeSelection = nil, ptr.To(true)
+	var many []resourceapi.Device
+	for i := range dra.MaxParts + 1 {
+		many = append(many, with(card(fmt.Sprint("p-", i)), "1Gi", takes("one", map[string]string{"c": "0"})))
+	}
+	for _, c := range []struct {
+		name    string
+		devices *resourceapi.ResourceSlice
+		sets    *resourceapi.ResourceSlice
+		want    string // names of cards, with how many parts
+	}{
+		{name: "a card in parts only", devices: slice("devices", "n", 1, 2, half("a", "one"), half("b", "one")), want: "one/+2"},
+		{name: "two cards that a device joins", devices: slice("devices", "n", 1, 2, half("a", "one"), half("b", "two"), with(card("both"), "2Gi", one, two)), want: "both+2"},
+		{name: "counters that two nodes take of", devices: each, want: "two/+1"},
+		{name: "an unknown set", devices: slice("devices", "n", 1, 2, half("a", "three"), card("gpu")), want: ""},
+		{name: "an unknown counter", devices: slice("devices", "n", 1, 2, with(card("a"), "1Gi", takes("one", map[string]string{"x": "1"})), card("gpu")), want: ""},
+		{name: "one set twice", devices: slice("devices", "n", 1, 2, half("a", "one")), sets: counterSets("n", one, one), want: ""},
+		{name: "one name twice", devices: slice("devices", "n", 1, 2, half("a", "one"), half("a", "one")), want: ""},
+		{name: "groups", devices: slice("devices", "n", 1, 2, groups), want: ""},
+		{name: "too many", devices: slice("devices", "n", 1, 2, many...), want: "one/+64"},
+	} {
+		p := dra.NewPools()
+		if c.sets == nil {
+			c.sets = counterSets("n", one, two)
+		}
+		p.Put(c.sets)
+		p.Put(c.devices)
+		devices, _ := p.Devices("n")
+		var got []string
+		for _, d := range devices {
+			got = append(got, fmt.Sprintf("%s+%d", d.Name, len(d.World.Profiles)))
+		}
+		if got := strings.Join(got, " "); got != c.want {
+			t.Errorf("%s: cards %q, want %q", c.name, got, c.want)
+		}
+		if c.name != "too many" {
+			continue
+		}
+		_, held := p.Held(&resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "gpu.nvidia.com", Pool: "n", Device: "p-64"}}}})
+		if len(held) != 1 || held[0].Milli != quantity.WholeGPU || held[0].Profile != "" {
+			t.Errorf("a part that is left out holds %+v, want all of the card", held)
+		}
+	}
+}
+
+// What we publish of cards with parts reads back as it was said, within the limits of
+// the API.
+func TestCutSlices(t *testing.T) {
+	cards := make([]world.Device, 10)
+	for i := range cards {
+		cards[i] = world.Device{Name: fmt.Sprint("GPU-", i), Model: "H100", Memory: 80 * quantity.GiB, Island: 0, NUMA: int32(i / 5), Sharing: cluster.SharingSlices}
+	}
+	cut := &dra.Cut{Counters: map[string]int64{"compute": 7}}
+	for i := range 7 {
+		place := fmt.Sprint("place-", i)
+		cut.Counters[place] = 1
+		cut.Parts = append(cut.Parts, dra.Part{Name: fmt.Sprint("mig-1g10gb-", i), Profile: "1g.10gb", Memory: 10 * quantity.GiB, Takes: map[string]int64{"compute": 1, place: 1}})
+	}
+	p := dra.NewPools()
+	for _, s := range dra.CutSlicesOf("n", cards, cut) {
+		if len(s.Spec.SharedCounters) > resourceapi.ResourceSliceMaxCounterSets || len(s.Spec.Devices) > resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures ||
+			len(s.Spec.SharedCounters) > 0 && len(s.Spec.Devices) > 0 {
+			t.Errorf("slice %s has %d counter sets and %d devices", s.Name, len(s.Spec.SharedCounters), len(s.Spec.Devices))
+		}
+		p.Put(s)
+	}
+	devices, _ := p.Devices("n")
+	if len(devices) != len(cards) {
+		t.Fatalf("%d cards, want %d", len(devices), len(cards))
+	}
+	for i, d := range devices {
+		if d.World.Name != cards[i].Name || d.World.Model != "H100" || d.World.Memory != 80*quantity.GiB || len(d.World.Profiles) != 7 {
+			t.Errorf("card %d reads back as %+v", i, d.World)
+		}
+		for k, profile := range d.World.Profiles {
+			if want := (world.Profile{Name: cut.Parts[k].Name, Milli: 142, Memory: 10 * quantity.GiB, Consumes: cut.Parts[k].Takes}); !cmp.Equal(profile, want) {
+				t.Errorf("part %d of card %d reads back as %+v, want %+v", k, i, profile, want)
+			}
+		}
+	}
+	count := func(class *resourceapi.DeviceClass) (whole, parts int) {
+		q := exactly("a", 1)
+		q.Exactly.DeviceClassName = class.Name
+		need, why := dra.NeedOf(claim(q), func(string) *resourceapi.DeviceClass { return class }, p)
+		if why != "" {
+			t.Fatal(why)
+		}
+		for _, meets := range need.Choices[0][0].Selector.Devices(devices) {
+			if meets {
+				whole++
+			}
+		}
+		for _, set := range need.Choices[0][0].Selector.Parts(devices) {
+			parts += bits.OnesCount64(set)
+		}
+		return whole, parts
+	}
+	if whole, parts := count(dra.ClassOf("")); whole != 10 || parts != 0 {
+		t.Errorf("the class of cards has %d cards and %d parts", whole, parts)
+	}
+	if whole, parts := count(dra.PartClassOf()); whole != 0 || parts != 70 {
+		t.Errorf("the class of parts has %d cards and %d parts", whole, parts)
 	}
 }

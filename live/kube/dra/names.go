@@ -16,6 +16,7 @@ const (
 	modelAttribute    = "productName" // text; NVIDIA's and our name for the model
 	modelAttributeAlt = "model"
 	uuidAttribute     = "uuid"
+	profileAttribute  = "profile"                         // text; of a part: its kind
 	islandAttribute   = "nvlinkIsland"                    // number or text; cards of one value share NVLink
 	numaAttribute     = "resource.kubernetes.io/numaNode" // number
 	numaAttributeAlt  = "numaNode"
@@ -28,6 +29,8 @@ const (
 const (
 	ModelName   = resourceapi.QualifiedName(modelAttribute)
 	UUIDName    = resourceapi.QualifiedName(uuidAttribute)
+	ProfileName = resourceapi.QualifiedName(profileAttribute)
+	ParentName  = resourceapi.QualifiedName("parentUUID") // of a part: the UUID of its card
 	IslandName  = resourceapi.QualifiedName(islandAttribute)
 	NUMAName    = resourceapi.QualifiedName(numaAttribute)
 	MemoryName  = resourceapi.QualifiedName(memoryCapacity)

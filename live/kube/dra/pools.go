@@ -45,8 +45,7 @@ type nodeDevices struct {
 type Spot struct {
 	Node     string
 	Position int32
-	Device   *Device // the one at the position
-	Part     bool
+	Device   *Device // the one at the position, or a part of it
 }
 
 // NewPools returns empty ones.
@@ -185,59 +184,61 @@ func (p *Pools) read(id poolID) map[string][]*Device {
 	if len(current) == 0 || int64(len(current)) != current[0].Spec.Pool.ResourceSliceCount {
 		return out
 	}
-	totals := counters(current)
-	for _, s := range current {
-		for i := range s.Spec.Devices {
-			object := &s.Spec.Devices[i]
-			node := s.Spec.NodeName
-			if s.Spec.PerDeviceNodeSelection != nil && *s.Spec.PerDeviceNodeSelection {
-				node = object.NodeName
-			}
-			if node == nil || *node == "" {
-				continue
-			}
-			d := newDevice(p, ID{id.driver, id.pool, object.Name}, object, whole(object, totals))
-			out[*node] = append(out[*node], d)
-		}
+	offers, sets, ok := sound(current)
+	if !ok {
+		return out
 	}
-	for _, devices := range out { // order: each list is sorted by itself
-		slices.SortFunc(devices, func(a, b *Device) int { return natural(a.Name, b.Name) })
+	for node, devices := range p.cardsOf(id, offers, sets) { // order: a map is filled
+		out[node] = devices
 	}
 	return out
 }
 
-type counterID struct{ set, counter string }
-
-// counters adds up what the counter sets of a pool hold.
-func counters(pool []*resourceapi.ResourceSlice) map[counterID]*resourceapi.Counter {
-	out := make(map[counterID]*resourceapi.Counter)
+// sound gathers the devices and counter sets of a pool. It says no to a pool that
+// Kubernetes takes for an invalid one, and to one in which parts are told to get on
+// with some others only (compatibility groups).
+func sound(pool []*resourceapi.ResourceSlice) (offers []offer, sets map[string]*resourceapi.CounterSet, ok bool) {
+	sets = make(map[string]*resourceapi.CounterSet)
 	for _, s := range pool {
 		for i := range s.Spec.SharedCounters {
 			set := &s.Spec.SharedCounters[i]
-			for name := range set.Counters { // order: each entry has a place of its own
-				c := set.Counters[name]
-				out[counterID{set.Name, name}] = &c
+			if sets[set.Name] != nil {
+				return nil, nil, false
 			}
+			sets[set.Name] = set
 		}
 	}
-	return out
-}
-
-// whole says whether a device takes all that its counter sets hold: then it is the
-// card, and the others of the set are parts of it.
-func whole(d *resourceapi.Device, totals map[counterID]*resourceapi.Counter) bool {
-	if len(d.ConsumesCounters) == 0 {
-		return true
-	}
-	for i := range d.ConsumesCounters {
-		c := &d.ConsumesCounters[i]
-		for id, total := range totals { // order: all must hold
-			if taken := c.Counters[id.counter]; id.set == c.CounterSet && taken.Value.Cmp(total.Value) < 0 {
-				return false
+	names := make(map[string]bool)
+	for _, s := range pool {
+		for i := range s.Spec.Devices {
+			object, node := &s.Spec.Devices[i], s.Spec.NodeName
+			if s.Spec.PerDeviceNodeSelection != nil && *s.Spec.PerDeviceNodeSelection {
+				node = object.NodeName
 			}
+			if names[object.Name] {
+				return nil, nil, false
+			}
+			names[object.Name] = true
+			for k := range object.ConsumesCounters {
+				c := &object.ConsumesCounters[k]
+				set := sets[c.CounterSet]
+				if set == nil || len(c.CompatibilityGroups) > 0 {
+					return nil, nil, false
+				}
+				for counter := range c.Counters { // order: all must be there
+					if _, known := set.Counters[counter]; !known {
+						return nil, nil, false
+					}
+				}
+			}
+			o := offer{object: object}
+			if node != nil {
+				o.node = *node
+			}
+			offers = append(offers, o)
 		}
 	}
-	return true
+	return offers, sets, true
 }
 
 // place puts the devices of one pool on a node. Those that are there already keep
@@ -258,7 +259,7 @@ func (p *Pools) place(name string, id poolID, fresh []*Device) {
 		if d.Driver == id.driver && d.Pool == id.pool {
 			at[d.ID] = i
 			gone := *d
-			gone.object = nil
+			gone.object, gone.frame, gone.parts, gone.beyond = nil, false, nil, nil
 			n.devices[i] = &gone
 		}
 	}
@@ -268,9 +269,6 @@ func (p *Pools) place(name string, id poolID, fresh []*Device) {
 		}
 	}
 	for _, d := range fresh {
-		if d.partition {
-			continue
-		}
 		i, known := at[d.ID]
 		switch {
 		case known:
@@ -284,23 +282,26 @@ func (p *Pools) place(name string, id poolID, fresh []*Device) {
 			n.devices[i] = d
 		}
 	}
-	p.index(name, n, fresh)
+	p.index(name, n)
 	if len(n.pools) == 0 && !slices.ContainsFunc(n.devices, func(d *Device) bool { return !d.Gone() }) {
 		delete(p.nodes, name)
 	}
 }
 
 // index remembers where the devices of a node are, and links what is linked.
-func (p *Pools) index(name string, n *nodeDevices, fresh []*Device) {
-	cards := make(map[string]int32) // by counter set of a pool
+func (p *Pools) index(name string, n *nodeDevices) {
 	islands := make(map[string]int32)
 	for i, d := range n.devices {
 		if d.Gone() {
 			continue
 		}
-		p.spots[d.ID] = Spot{Node: name, Position: int32(i), Device: d}
-		for k := range d.object.ConsumesCounters {
-			cards[d.Driver+"/"+d.Pool+"/"+d.object.ConsumesCounters[k].CounterSet] = int32(i)
+		spot := Spot{Node: name, Position: int32(i), Device: d}
+		if !d.frame {
+			p.spots[d.ID] = spot
+		}
+		for _, part := range slices.Concat(d.parts, d.beyond) {
+			spot.Device = part
+			p.spots[part.ID] = spot
 		}
 		d.World.Island = cluster.None
 		if island := islandOf(d); island != "" {
@@ -309,14 +310,6 @@ func (p *Pools) index(name string, n *nodeDevices, fresh []*Device) {
 				islands[island] = int32(len(islands))
 			}
 			d.World.Island = islands[island]
-		}
-	}
-	for _, d := range fresh {
-		for k := range d.object.ConsumesCounters {
-			card, known := cards[d.Driver+"/"+d.Pool+"/"+d.object.ConsumesCounters[k].CounterSet]
-			if d.partition && known {
-				p.spots[d.ID] = Spot{Node: name, Position: card, Device: d, Part: true}
-			}
 		}
 	}
 }
@@ -369,20 +362,24 @@ func (p *Pools) Held(a *resourceapi.AllocationResult) (node string, held []world
 }
 
 // heldOf is what one result holds. Where that cannot be counted, the card is held
-// without a share: nobody gets it whole, and it has no shares to give.
+// without a share: nobody gets it whole, and it has no shares to give. A part that is
+// not among those that can be given keeps all of its card from others.
 func heldOf(s *Spot, r *resourceapi.DeviceRequestAllocationResult) world.Held {
-	h := world.Held{Device: s.Position}
+	h, d := world.Held{Device: s.Position}, s.Device
 	switch {
-	case s.Part:
-	case s.Device.shared && r.ShareID != nil:
-		if c, ok := r.ConsumedCapacity[s.Device.compute]; ok {
+	case d.card != nil && d.profile.Name != "":
+		h.Milli, h.Memory, h.Profile = d.profile.Milli, d.profile.Memory, d.profile.Name
+	case d.card != nil:
+		h.Milli, h.Memory = quantity.WholeGPU, d.card.World.Memory
+	case d.shared && r.ShareID != nil:
+		if c, ok := r.ConsumedCapacity[d.compute]; ok {
 			h.Milli = quantity.MilliGPU(min(max(c.Value(), 0), int64(quantity.WholeGPU)))
 		}
-		if c, ok := r.ConsumedCapacity[s.Device.memory]; ok && s.Device.memory != "" {
+		if c, ok := r.ConsumedCapacity[d.memory]; ok && d.memory != "" {
 			h.Memory = quantity.Bytes(max(c.Value(), 0))
 		}
 	default:
-		h.Milli, h.Memory = quantity.WholeGPU, s.Device.World.Memory
+		h.Milli, h.Memory = quantity.WholeGPU, d.World.Memory
 	}
 	return h
 }

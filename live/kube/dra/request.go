@@ -165,14 +165,15 @@ func (r *reader) request(a *alternative) (Request, string) {
 	switch {
 	case found.err != nil:
 		return Request{}, fmt.Sprintf("request %s, whose %v", a.name, found.err)
-	case found.met == 0 && found.parts > 0:
-		return Request{}, fmt.Sprintf("request %s for a part of a card (a device that consumes counters)", a.name)
-	case found.met == 0:
+	case found.met+found.parts == 0:
 		r.need.Missed = a.name
 	}
 	out.Selector = s
 	out.World.Selector, out.World.Milli = s.Name, s.share.Milli
-	if !out.whole() {
+	switch {
+	case found.parts > 0:
+		out.World.Parts, out.World.Milli = true, found.most
+	case !out.whole():
 		out.World.Memory = s.share.Memory
 	}
 	return out, ""

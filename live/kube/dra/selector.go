@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
@@ -81,32 +82,41 @@ func newSelector(c content, pools *Pools) resolved {
 	return r
 }
 
-// resolved is a selector with how many devices, and parts of cards, meet it, and
-// what was amiss with an expression.
+// resolved is a selector with how many devices, and parts of cards, it picks, the most
+// compute that one of these takes, and what was amiss with an expression where it picks
+// none.
 type resolved struct {
 	selector   *Selector
 	met, parts int
+	most       quantity.MilliGPU
 	err        error
 }
 
 func resolve(key string, c content, pools *Pools) (out resolved) {
 	votes := make(map[share]int)
+	parts, largest := 0, quantity.MilliGPU(0)
 	for _, node := range pools.Nodes() {
 		for _, d := range pools.nodes[node].devices {
-			v := d.judge(key, &c)
-			if v.err != nil {
-				out.err = v.err
-			}
-			if v.meets {
+			for _, one := range append([]*Device{d}, d.parts...) {
+				v := one.judge(key, &c)
+				if v.err != nil {
+					out.err = v.err
+				}
+				if !v.meets {
+					continue
+				}
 				votes[v.share]++
-				out.met++
+				if one.card == nil {
+					out.met++
+				} else {
+					parts++
+					largest = max(largest, one.profile.Milli)
+				}
 			}
 		}
 	}
-	for _, spot := range pools.spots { // order: a count
-		if spot.Part && spot.Device.judge(key, &c).meets {
-			out.parts++
-		}
+	if len(votes) > 0 {
+		out.err = nil // what the expression cannot be asked of is not meant
 	}
 	s := &Selector{key: key, content: c, share: asked(&c)}
 	out.selector = s
@@ -117,6 +127,11 @@ func resolve(key string, c content, pools *Pools) (out resolved) {
 		}
 	}
 	s.Name = "device:" + hash(key, s.share)
+	if whole := (share{Milli: quantity.WholeGPU}); s.share == whole && parts > 0 {
+		if out.parts, out.most = parts, largest; votes[whole] > parts {
+			out.most = quantity.WholeGPU
+		}
+	}
 	return out
 }
 
@@ -152,9 +167,30 @@ func (s *Selector) Devices(devices []*Device) []bool {
 	return out
 }
 
+// Parts returns, for each card of a node, the set of its profiles that may serve the
+// request; nil where there are none. Parts are given as they are, so only a request
+// that takes whole devices gets them.
+func (s *Selector) Parts(devices []*Device) []uint64 {
+	if s.share != (share{Milli: quantity.WholeGPU}) {
+		return nil
+	}
+	var out []uint64
+	for i, d := range devices {
+		for k, part := range d.parts {
+			if part.judge(s.key, &s.content).meets {
+				if out == nil {
+					out = make([]uint64, len(devices))
+				}
+				out[i] |= 1 << k
+			}
+		}
+	}
+	return out
+}
+
 // judge says what a device gives under some content, or remembers it.
 func (d *Device) judge(key string, c *content) verdict {
-	if d.Gone() {
+	if d.object == nil {
 		return verdict{}
 	}
 	if v, known := d.verdicts[key]; known {
@@ -174,8 +210,15 @@ func (d *Device) weigh(c *content) verdict {
 		return verdict{} // what must be prepared first is not waited for
 	}
 	for _, name := range c.Attributes {
-		if _, has := attribute(o, d.Driver, string(name)); !has {
+		own, has := attribute(o, d.Driver, string(name))
+		if !has {
 			return verdict{}
+		}
+		// Parts are linked as their card is.
+		if d.card != nil {
+			if of, known := attribute(d.card.face(), d.Driver, string(name)); !known || !equality.Semantic.DeepEqual(own, of) {
+				return verdict{}
+			}
 		}
 	}
 	input := cel.Device{Driver: d.Driver, AllowMultipleAllocations: o.AllowMultipleAllocations, Attributes: o.Attributes, Capacity: o.Capacity}
