@@ -165,9 +165,10 @@ func (in *interp) forgetNode(name string) error {
 	return in.tellFacts()
 }
 
-// tellFacts replaces the bit sets by those of the present exclusions.
+// tellFacts replaces the bit sets by those of the present exclusions, and of the
+// selectors that pods have named.
 func (in *interp) tellFacts() error {
-	if len(in.excluded) == 0 {
+	if len(in.excluded)+len(in.selectors) == 0 {
 		return in.apply(world.FactsKnown{})
 	}
 	facts := &cluster.Facts{Excluded: make(map[cluster.ShapeID][]uint64)}
@@ -182,6 +183,9 @@ func (in *interp) tellFacts() error {
 		}
 		set[node/64] |= 1 << (node % 64)
 		facts.Excluded[e.shape] = set
+	}
+	if err := in.picked(facts); err != nil {
+		return err
 	}
 	return in.apply(world.FactsKnown{Facts: facts})
 }

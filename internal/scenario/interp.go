@@ -61,7 +61,9 @@ type interp struct {
 
 	because  map[string]decision.Explanation // of the pods that were placed, by name
 	excluded []exclusion
-	digests  []uint64 // those shown, in order of first sight
+	// selectors are the conditions on parts of cards that pods have named.
+	selectors []selector
+	digests   []uint64 // those shown, in order of first sight
 }
 
 // newInterp returns an empty world under our own policy.

@@ -18,9 +18,9 @@ func nodeStatements() []statement {
 	return []statement{
 		{"domain", form{usage: "NAME level=LEVEL [parent=NAME]", least: 1, most: 1, fields: []string{"level", "parent"}}, false, (*interp).addDomain},
 		{"node", form{usage: "NAME [gpus=8xA100] …", least: 1, most: 1, fields: []string{
-			"count", "cpu", "memory", "pods", "gpus", "gpu-memory", "islands", "numa", "sharing", "partitions",
+			"count", "cpu", "memory", "pods", "gpus", "gpu-memory", "islands", "numa", "sharing", "partitions", "places", "counters",
 			"domain", "rack", "zone", "authority", "labels", "taint", "life",
-		}}, false, (*interp).addNode},
+		}}, true, (*interp).addNode},
 		{"node-life", form{usage: "NAME LIFE", least: 2, most: 2}, false, (*interp).setLife},
 		{"remove-node", form{usage: "NAME", least: 1, most: 1}, false, (*interp).removeNode},
 		{"device", form{usage: "NODE INDEX sick|healthy", least: 3, most: 3}, false, (*interp).setHealth},
@@ -45,9 +45,13 @@ func (in *interp) addNode(c *call) ([]string, error) {
 		return nil, err
 	}
 	r := c.reader("node " + name)
+	counters, parts, err := r.cut(c.block)
+	if err != nil {
+		return nil, err
+	}
 	e := world.NodeAdded{
 		CPU: r.cpu("cpu", usualCPU), Memory: r.bytes("memory", usualMemory), Pods: r.number("pods", usualPods, 0, 1_000_000),
-		Devices: r.devices(), Labels: r.labels(), Taints: r.taints(),
+		Devices: r.devices(counters, parts), Labels: r.labels(), Taints: r.taints(),
 		Life: cluster.LifeOffered + cluster.Life(r.oneOf("life", "ready", lives())),
 	}
 	usual := "agent"
@@ -83,16 +87,22 @@ func (in *interp) addNode(c *call) ([]string, error) {
 		}
 		in.nodes++
 	}
+	if len(in.selectors) > 0 {
+		return nil, in.tellFacts()
+	}
 	return nil, nil
 }
 
 // devices reads "8xA100", or several such with commas, and how the cards are
-// linked and divided.
-func (r *reader) devices() []world.Device {
+// linked and divided; parts, if there are any, are what they can be cut into.
+func (r *reader) devices(counters map[string]int64, parts []world.Profile) []world.Device {
 	var out []world.Device
 	memory := r.gpuMemory()
 	sharing := r.sharing()
-	counters, profiles := r.partitions()
+	profiles := parts
+	if parts == nil {
+		counters, profiles = r.partitions()
+	}
 	if profiles != nil && !r.has("sharing") {
 		sharing = cluster.SharingPartition
 	}

@@ -16,7 +16,7 @@ func requestFields() []string {
 }
 
 func deviceFields() []string {
-	return []string{"gpus", "share", "partition", "gpu-memory", "min-gpu-memory", "model"}
+	return []string{"gpus", "share", "partition", partName, "gpu-memory", "min-gpu-memory", "model"}
 }
 
 func linkFlags() []string { return []string{"same-island", "same-numa"} }
@@ -75,6 +75,11 @@ func (in *interp) addPod(c *call) ([]string, error) {
 	for _, n := range names {
 		if _, dup := in.world.Pod(n); dup {
 			return nil, fmt.Errorf("pod %s: it is there already", n)
+		}
+	}
+	if len(in.selectors) > 0 {
+		if err := in.tellFacts(); err != nil {
+			return nil, err
 		}
 	}
 	for _, n := range names {
@@ -170,6 +175,11 @@ func (in *interp) devices(r *reader) []world.DeviceRequest {
 		}
 	}
 	switch {
+	case r.has(partName) && (d.Profile != "" || r.text("share", "") != ""):
+		r.fail(partName, r.text(partName, ""), "either a part, or a share, or a partition")
+	case r.has(partName):
+		d.Selector = in.partSelector(r, d.MinMemory)
+		d.Parts, d.Milli, d.Memory, d.MinMemory = true, quantity.WholeGPU, 0, 0
 	case d.Profile != "" && r.text("share", "") != "":
 		r.fail("share", r.text("share", ""), "either a share or a partition")
 	case d.Profile != "":

@@ -39,14 +39,17 @@ func randomText(policy string, seed int64) string {
 	node := func() string { return pick("n1", "n2", "n3", "n4") }
 	pod := func() string { return pick("a", "b", "c", "d", "e", "f", "g", "h") }
 	devices := func() string {
-		return pick("", " gpus=1", " gpus=2", " gpus=3", " share=300", " share=700 gpu-memory=20GiB", " gpus=2 share=400", " partition=3g", " partition=1g", " gpus=2 partition=1g") +
+		return pick("", " gpus=1", " gpus=2", " gpus=3", " share=300", " share=700 gpu-memory=20GiB", " gpus=2 share=400", " partition=3g", " partition=1g", " gpus=2 partition=1g", " part=1g", " gpus=2 part=1g,3g", " gpus=5 part=any", " part=3g,card", " part=any min-gpu-memory=20GiB") +
 			pick("", "", "", " model=A100", " model=T4,A100", " min-gpu-memory=30GiB") + pick("", "", "", " same-island", " same-numa")
 	}
 	for range statementsPerText {
 		switch s.Below(17) {
 		case 0, 1:
-			fmt.Fprintf(&b, "node %s cpu=8 pods=5 gpus=%s%s%s\n", node(), pick("2xA100", "4xA100", "2xT4,2xA100", "4xT4"), pick("", " islands=2", " islands=2 numa=2"),
+			fmt.Fprintf(&b, "node %s cpu=8 pods=5 gpus=%s%s%s\n", node(), pick("2xA100", "4xA100", "2xT4,2xA100", "4xT4"), pick("", " places=8 counters=compute=7", " places=8 counters=compute=7 islands=2", " islands=2", " islands=2 numa=2"),
 				pick("", "", " authority=plugin", " sharing=none", " partitions=7:1g=1,3g=3", " taint=k=v:NoSchedule", " labels=pool=x", " gpu-memory=unknown"))
+			if s.Below(3) == 0 {
+				b.WriteString("  part 3g at=0,4 size=4 takes=compute=3\n  part 1g at=0,1,2,3,4,5,6 takes=compute=1\n")
+			}
 		case 2, 3, 4, 5:
 			fmt.Fprintf(&b, "pod %s cpu=%d%s%s%s%s\n", pod(), s.Below(4), devices(), pick("", " tolerate=k", " select=pool=x", " select=!pool"), pick("", "", " queue=q", " queue=r")+pick("", "", " group=two", " group=more"), pick("", " priority=3", " sla=1h")+
 				pick("", "", " labels=app=x", " labels=app=y namespace=t")+pick("", "", " port=80", " apart=host:app=x", " apart=pool:@*", " near=pool:app=x", " spread=host:1:app=x labels=app=x"))

@@ -214,6 +214,9 @@ func room(v *cluster.View, s *cluster.Shape, n *cluster.Node) decision.Reason {
 	if _, _, gaveUp := assign(v, s, n); gaveUp {
 		return decision.Reason{Code: decision.GaveUp, Need: maxTries, Have: maxTries}
 	}
+	if slices.ContainsFunc(s.Devices, func(r cluster.DeviceRequest) bool { return r.Parts }) {
+		return together(v, s, n)
+	}
 	return decision.Reason{Code: decision.DeviceIdle, Need: int64(s.DeviceCount()), Have: int64(n.IdleDevices)}
 }
 

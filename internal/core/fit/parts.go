@@ -392,3 +392,19 @@ func partRoom(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest) decisi
 	}
 	return out
 }
+
+// together says how many devices and parts a node can give to requests that each fit
+// alone, one request after the other.
+func together(v *cluster.View, s *cluster.Shape, n *cluster.Node) decision.Reason {
+	out := decision.Reason{Code: decision.DeviceProfileRoom, Need: int64(s.DeviceCount())}
+	for k := range s.Devices {
+		first := *s
+		first.Devices = s.Devices[:k+1]
+		grants, ok := pick(v, &first, n)
+		if !ok {
+			return out
+		}
+		out.Have = int64(len(grants))
+	}
+	return out
+}
