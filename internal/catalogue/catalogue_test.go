@@ -124,3 +124,44 @@ func TestDocumentIsUpToDate(t *testing.T) {
 		t.Errorf("%s is out of date; run go generate ./internal/catalogue", file)
 	}
 }
+
+// Every model with MIG says where its partitions may lie, and as many of each profile
+// have room beside each other as the table says.
+func TestPlacements(t *testing.T) {
+	models := 0
+	for _, m := range All() {
+		places := m.Placements()
+		if (m.Partitioning == "MIG") != (places != nil) {
+			t.Errorf("%s is partitioned by %s and has the placements %+v", m.Name, m.Partitioning, places)
+		}
+		if places == nil {
+			continue
+		}
+		models++
+		for i, p := range places {
+			slices, compute, media, count := make([]bool, MemorySlices), 0, 0, 0
+			for _, start := range p.Starts {
+				free := true
+				for k := range p.MemorySlices {
+					free = free && !slices[start+k]
+				}
+				if !free || compute+p.Compute > ComputeSlices || p.Media && media == 1 {
+					continue
+				}
+				for k := range p.MemorySlices {
+					slices[start+k] = true
+				}
+				compute, count = compute+p.Compute, count+1
+				if p.Media {
+					media++
+				}
+			}
+			if p.Profile != m.Profiles[i].Name || count != m.Profiles[i].Count {
+				t.Errorf("%s: %d partitions of %+v have room, want %+v", m.Name, count, p, m.Profiles[i])
+			}
+		}
+	}
+	if models < 5 {
+		t.Errorf("%d models have placements, want 5 or more", models)
+	}
+}

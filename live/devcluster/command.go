@@ -39,10 +39,10 @@ func Command() *cobra.Command {
 					cancel()
 				}()
 			}
-			if devices != devicesPlugin && devices != devicesDRA {
-				return usage.Errorf("--devices %q: must be %s or %s", devices, devicesPlugin, devicesDRA)
+			if devices != devicesPlugin && devices != devicesDRA && devices != devicesParts {
+				return usage.Errorf("--devices %q: must be %s, %s or %s", devices, devicesPlugin, devicesDRA, devicesParts)
 			}
-			o.DRA = devices == devicesDRA
+			o.DRA, o.Parts = devices == devicesDRA, devices == devicesParts
 			return runCommand(ctx, &o, c.OutOrStdout())
 		},
 	}
@@ -51,7 +51,7 @@ func Command() *cobra.Command {
 	f.StringVar(&o.Scenario, "scenario", "hetero", "whose nodes to simulate: "+strings.Join(model.Names(), ", "))
 	f.IntVar(&o.Nodes, "nodes", 0, "how many nodes, mixed as in the scenario (0: as many as it has)")
 	f.StringVar(&o.Dir, "dir", "", "where certificates, logs and data go (default: a new temporary directory)")
-	f.StringVar(&devices, "devices", devicesPlugin, "who offers the cards of the nodes: plugin (the kubelet's device plugin: whole ones) or dra (a driver of Dynamic Resource Allocation: shares, too)")
+	f.StringVar(&devices, "devices", devicesPlugin, "who offers the cards of the nodes: plugin (the kubelet's device plugin: whole ones), dra (a driver of Dynamic Resource Allocation: shares, too) or dra-parts (cards with MIG in parts)")
 	f.BoolVar(&o.Keep, "keep", false, "leave the directory behind; a later start goes on from there")
 	f.BoolVar(&o.Bare, "bare", false, "no simulated nodes and no node controllers")
 	f.IntVar(&o.Port, "port", 0, "where kube-apiserver listens (0: any free port)")
@@ -63,6 +63,7 @@ func Command() *cobra.Command {
 const (
 	devicesPlugin = "plugin"
 	devicesDRA    = "dra"
+	devicesParts  = "dra-parts"
 )
 
 func runCommand(ctx context.Context, o *Options, out io.Writer) error {

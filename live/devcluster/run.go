@@ -38,6 +38,9 @@ type Options struct {
 	// DRA lets a driver of Dynamic Resource Allocation offer the cards of the nodes,
 	// which can be shared then, instead of the kubelet's device plugin.
 	DRA bool
+	// Parts does as DRA, and offers cards that support MIG whole or in parts instead of
+	// shared.
+	Parts bool
 	// Bare leaves out nodes, KWOK and node controllers: the caller brings its own
 	// nodes, ready ones, and nobody says that they have gone silent.
 	Bare bool
@@ -165,7 +168,7 @@ func (p *plane) run(ctx context.Context, nodes []trace.Node, ready func(*Cluster
 		if err := startSimulation(parts, p.options, c.Kubeconfig); err != nil {
 			return err
 		}
-		if err := createNodes(ctx, client, nodes, p.options.DRA); err != nil {
+		if err := createNodes(ctx, client, nodes, p.options); err != nil {
 			return err
 		}
 		c.Nodes = len(nodes)

@@ -120,6 +120,44 @@ func TestDRANodesReadBack(t *testing.T) {
 	}
 }
 
+// A card with MIG is offered whole and in each of its partitions, seven of the smallest
+// at once; other cards are shared as before.
+func TestPartsNodesReadBack(t *testing.T) {
+	pools := dra.NewPools()
+	for _, n := range []trace.Node{
+		{Name: "mig", GPUs: 8, Model: "H100", GPUMemory: 80 * quantity.GiB},
+		{Name: "plain", GPUs: 2, Model: "T4", GPUMemory: 16 * quantity.GiB},
+		{Name: "none"},
+	} {
+		node, slices := inventory.PartsNodeOf(&n)
+		if _, offers := node.Status.Allocatable[inventory.GPUResource]; offers {
+			t.Errorf("node %s offers %s beside its slices", n.Name, inventory.GPUResource)
+		}
+		for _, s := range slices {
+			pools.Put(s)
+		}
+		devices, _ := pools.Devices(n.Name)
+		if len(devices) != n.GPUs {
+			t.Fatalf("node %s has %d cards, want %d", n.Name, len(devices), n.GPUs)
+		}
+		for _, d := range devices {
+			profiles, smallest := len(d.World.Profiles), 0
+			for _, p := range d.World.Profiles {
+				if p.Consumes["compute-slices"] == 1 && p.Consumes["media-engines"] == 0 && p.Memory == n.GPUMemory/8 {
+					smallest++
+				}
+			}
+			want := [3]int{0, 0, int(cluster.SharingSlices)}
+			if n.Name == "mig" {
+				want = [3]int{25, 7, int(cluster.SharingPartition)}
+			}
+			if got := [3]int{profiles, smallest, int(d.World.Sharing)}; got != want {
+				t.Errorf("node %s: a card has %d parts, %d of the smallest, shared as %d; want %v", n.Name, got[0], got[1], got[2], want)
+			}
+		}
+	}
+}
+
 // A share is asked for by annotation, and admission has nothing against it.
 func TestDRAPodOf(t *testing.T) {
 	p := inventory.DRAPodOf(&trace.Pod{Name: "p", GPUs: 1, Milli: 460, CPU: 1000}, "s", time.Second)

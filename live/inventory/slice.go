@@ -3,11 +3,14 @@ package inventory
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/headrace-dev/headrace/internal/catalogue"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 	"github.com/headrace-dev/headrace/internal/world"
 
@@ -60,6 +63,59 @@ func topology(cards []world.Device) map[string]string {
 		largest = max(largest, size)
 	}
 	return map[string]string{numaLabel: strconv.Itoa(max(len(numa), 1)), islandLabel: strconv.Itoa(largest)}
+}
+
+// PartsNodeOf does as DRANodeOf, and offers cards that support MIG in parts as well:
+// such a card is given whole or in parts, the others are shared.
+func PartsNodeOf(n *trace.Node) (*corev1.Node, []*resourceapi.ResourceSlice) {
+	node, slice := DRANodeOf(n)
+	if slice == nil {
+		return node, nil
+	}
+	if cut := cutOf(n); cut != nil {
+		return node, dra.CutSlicesOf(n.Name, cardsOf(n), cut)
+	}
+	return node, []*resourceapi.ResourceSlice{slice}
+}
+
+// The counters of a card with MIG, as NVIDIA's driver names them or nearly so.
+const (
+	memorySlice    = "memory-slice-"
+	computeCounter = "compute-slices"
+	mediaCounter   = "media-engines"
+)
+
+// cutOf says into which parts the cards of a node can be cut: each placement of each
+// profile is one; nil where the model has none.
+func cutOf(n *trace.Node) *dra.Cut {
+	m, known := catalogue.Lookup(n.Model)
+	places := m.Placements()
+	if !known || places == nil {
+		return nil
+	}
+	cut := &dra.Cut{Counters: map[string]int64{computeCounter: catalogue.ComputeSlices, mediaCounter: 1}}
+	for i := range catalogue.MemorySlices {
+		cut.Counters[memorySlice+strconv.Itoa(i)] = 1
+	}
+	label := strings.NewReplacer(".", "", "+", "-")
+	for _, p := range places {
+		for _, start := range p.Starts {
+			part := dra.Part{
+				Name: fmt.Sprintf("mig-%s-%d", label.Replace(p.Profile), start), Profile: p.Profile,
+				Milli:  quantity.MilliGPU(int(quantity.WholeGPU) * p.Compute / catalogue.ComputeSlices),
+				Memory: n.GPUMemory / catalogue.MemorySlices * quantity.Bytes(p.MemorySlices),
+				Takes:  map[string]int64{computeCounter: int64(p.Compute)},
+			}
+			for k := range p.MemorySlices {
+				part.Takes[memorySlice+strconv.Itoa(start+k)] = 1
+			}
+			if p.Media {
+				part.Takes[mediaCounter] = 1
+			}
+			cut.Parts = append(cut.Parts, part)
+		}
+	}
+	return cut
 }
 
 // DRANodeOf returns the node with its cards offered by a DRA driver instead, which

@@ -63,8 +63,8 @@ func upCommand() *cobra.Command {
 				return usage.Errorf("--from %v: must not be negative", o.from)
 			case o.nodes < 0:
 				return usage.Errorf("--nodes %d: must not be negative", o.nodes)
-			case o.devices != devicesPlugin && o.devices != devicesDRA:
-				return usage.Errorf("--devices %q: must be %s or %s", o.devices, devicesPlugin, devicesDRA)
+			case o.devices != devicesPlugin && o.devices != devicesDRA && o.devices != devicesParts:
+				return usage.Errorf("--devices %q: must be %s, %s or %s", o.devices, devicesPlugin, devicesDRA, devicesParts)
 			}
 			return up(c.Context(), &o, c.OutOrStdout())
 		},
@@ -72,7 +72,7 @@ func upCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.scenario, "scenario", "hetero", "nodes and workload: "+strings.Join(model.Names(), ", "))
 	f.StringVar(&o.policy, "policy", "headrace", "the policy that decides: "+strings.Join(kube.Policies(), ", "))
-	f.StringVar(&o.devices, "devices", devicesPlugin, "who offers the GPUs: plugin (the kubelet's device plugin: whole cards) or dra (Dynamic Resource Allocation: shares of cards, asked for by annotation)")
+	f.StringVar(&o.devices, "devices", devicesPlugin, "who offers the GPUs: plugin (the kubelet's device plugin: whole cards), dra (Dynamic Resource Allocation: shares of cards, asked for by annotation) or dra-parts (cards that support MIG whole and in parts, asked for by claims)")
 	f.StringVar(&o.dir, "dir", defaultDir(), "where certificates, logs and data go")
 	f.IntVar(&o.nodes, "nodes", 0, "how many nodes, mixed as in the scenario (0: as many as it has)")
 	f.BoolVar(&o.keep, "keep", false, "leave the directory behind; a later start goes on from there")
@@ -86,6 +86,7 @@ func upCommand() *cobra.Command {
 const (
 	devicesPlugin = "plugin"
 	devicesDRA    = "dra"
+	devicesParts  = "dra-parts"
 )
 
 // up runs everything until the context ends, and stops it in order.
@@ -139,13 +140,13 @@ func up(ctx context.Context, o *upOptions, out io.Writer) error {
 	defer cancel(nil)
 	// Ends with ctx, or with a failure, which ends ctx.
 	parts.Go(func() { cancel(scheduler.Run(ctx)) })
-	if o.devices == devicesDRA {
+	if o.devices != devicesPlugin {
 		if err := admit(ctx, o.dir, client, logger, cancel); err != nil {
 			return err
 		}
 	}
 	load := &load{client: client, speed: o.speed, from: o.from, pod: inventory.PodOf}
-	if o.devices == devicesDRA {
+	if o.devices != devicesPlugin {
 		load.pod = inventory.DRAPodOf
 	}
 	if !o.idle {

@@ -311,7 +311,7 @@ func memoryOf(c *Device, supplies []supply) []quantity.Bytes {
 			case m.taken[i] == 0:
 				most = maxMemory
 			default:
-				most = max(most, min(quantity.Bytes(quantity.MulDiv(int64(b), m.total, m.taken[i])), maxMemory)+1)
+				most = max(most, ratio(b, m.total, m.taken[i]))
 			}
 		}
 		bound = min(bound, most)
@@ -326,6 +326,15 @@ func memoryOf(c *Device, supplies []supply) []quantity.Bytes {
 		out[i] = quantity.Bytes(quantity.MulDiv(int64(out[i]), int64(c.World.Memory), int64(bound)))
 	}
 	return out
+}
+
+// ratio is b·total/taken, rounded up.
+func ratio(b quantity.Bytes, total, taken int64) quantity.Bytes {
+	q := quantity.MulDiv(int64(b), total, taken)
+	if q < int64(maxMemory) && quantity.CompareProducts(q, taken, int64(b), total) < 0 {
+		q++
+	}
+	return min(quantity.Bytes(q), maxMemory)
 }
 
 // maxMemory is far above the memory of any part.

@@ -75,6 +75,7 @@ type Cut struct {
 // is what parts of its kind are asked for by.
 type Part struct {
 	Name, Profile string
+	Milli         quantity.MilliGPU
 	Memory        quantity.Bytes
 	Takes         map[string]int64
 }
@@ -93,6 +94,7 @@ func CutSlicesOf(node string, cards []world.Device, cut *Cut) []*resourceapi.Res
 		sets = append(sets, resourceapi.CounterSet{Name: set, Counters: countersOf(cut.Counters)})
 		whole.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: set, Counters: countersOf(cut.Counters)}}
 		whole.AllowMultipleAllocations = nil
+		whole.Capacity[ComputeName] = capacityOf(*resource.NewQuantity(int64(quantity.WholeGPU), resource.DecimalSI), false)
 		devices = append(devices, whole)
 		for k := range cut.Parts {
 			devices = append(devices, partOf(&card, &whole, &cut.Parts[k], set))
@@ -120,7 +122,8 @@ func partOf(card *world.Device, whole *resourceapi.Device, p *Part, set string) 
 	d := resourceapi.Device{
 		Name: whole.Name + "-" + p.Name, Attributes: maps.Clone(whole.Attributes),
 		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
-			MemoryName: {Value: *resource.NewQuantity(int64(p.Memory), resource.BinarySI)},
+			MemoryName:  {Value: *resource.NewQuantity(int64(p.Memory), resource.BinarySI)},
+			ComputeName: {Value: *resource.NewQuantity(int64(p.Milli), resource.DecimalSI)},
 		},
 		ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: set, Counters: countersOf(p.Takes)}},
 	}
