@@ -52,9 +52,9 @@ type GroupChanged struct {
 	Comm     cluster.Pattern        `json:",omitempty"`
 }
 
-// terms are what both say.
-func (e *GroupAdded) terms() *GroupChanged {
-	return &GroupChanged{
+// Terms are what both say.
+func (e GroupAdded) Terms() GroupChanged {
+	return GroupChanged{
 		Name: e.Name, Minimum: e.Minimum, Hold: e.Hold, Parent: e.Parent, Wished: e.Wished,
 		Groups: e.Groups, Topology: e.Topology, Comm: e.Comm,
 	}
@@ -64,7 +64,8 @@ func (e GroupAdded) apply(w *World) error {
 	if id, named := w.groups[e.Name]; e.Name == "" || named && w.ledger.Group(id).Known {
 		return fmt.Errorf("group: name %q: must be new and not empty", e.Name)
 	}
-	if err := e.terms().validate(w); err != nil {
+	terms := e.Terms()
+	if err := terms.validate(w); err != nil {
 		return err
 	}
 	queue := cluster.QueueID(cluster.None)
@@ -77,7 +78,7 @@ func (e GroupAdded) apply(w *World) error {
 	id := w.groupNamed(e.Name)
 	w.ledger.EditGroup(id).Queue = queue
 	w.ledger.EditGroup(id).Job = w.jobNamed(e.Job)
-	e.terms().agree(w, id)
+	terms.agree(w, id)
 	if queue != cluster.None && w.ledger.Group(id).Members > 0 {
 		w.enqueue(id, queue)
 	}

@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -43,8 +44,8 @@ func (b *books) groupSeen(seen facts.Group) {
 	case !g.known:
 		b.must(seen.Added)
 		g.known, b.stirred = true, true
-	case before != seen.Added:
-		b.must(world.GroupChanged{Name: key, Minimum: seen.Added.Minimum, Hold: seen.Added.Hold})
+	case !reflect.DeepEqual(before, seen.Added):
+		b.must(seen.Added.Terms())
 		b.stirred = true
 	}
 }

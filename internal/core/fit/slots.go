@@ -2,6 +2,7 @@ package fit
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
@@ -85,13 +86,13 @@ func deviceSlots(v *cluster.View, n *cluster.Node, r *cluster.DeviceRequest, isl
 				parts[k] = 0
 			}
 		}
-		sum += together(linked[:count], int64(r.Count), r.Profile != 0)
+		sum += eachWith(linked[:count], int64(r.Count), r.Profile != 0 || r.Parts)
 	}
 	return sum
 }
 
-// together is how many pods get n parts each, of n devices, or of any.
-func together(parts []int64, n int64, any bool) int64 {
+// eachWith is how many pods get n parts each, of n devices, or of any.
+func eachWith(parts []int64, n int64, any bool) int64 {
 	sum := int64(0)
 	for _, p := range parts {
 		sum += p
@@ -115,6 +116,13 @@ func together(parts []int64, n int64, any bool) int64 {
 func partsOf(v *cluster.View, d *cluster.Device, r *cluster.DeviceRequest, empty bool) int64 {
 	if empty && !suits(v, d, r) || !empty && !Takes(v, d, r) {
 		return 0
+	}
+	if r.Parts {
+		o := offered(v, d, r)
+		if empty {
+			o = picks(v, d, r)
+		}
+		return max(int64(bits.OnesCount64(o.parts)), 1) // or the card itself
 	}
 	milli, memory := int64(d.FreeMilli), int64(d.FreeMemory)
 	if empty {
