@@ -245,6 +245,38 @@ func TestNeedOf(t *testing.T) {
 	}
 }
 
+// Devices that are alike share the answer of an expression, as far as it reads no more
+// than what they have in common.
+func TestAlikeDevices(t *testing.T) {
+	p := dra.NewPools()
+	var cards []world.Device
+	for i := range 3 {
+		cards = append(cards, world.Device{Name: fmt.Sprint("GPU-", i), Model: fmt.Sprint("M", i/2), Memory: 80 * quantity.GiB, Island: cluster.None, NUMA: int32(i)})
+	}
+	p.Put(dra.SliceOf("n", cards))
+	devices, _ := p.Devices("n")
+	for expression, want := range map[string]string{
+		`device.attributes["gpu.headrace.dev"].productName == "M0"`:                                            "true true false",
+		`device.attributes["gpu.headrace.dev"]["productName"] == "M1"`:                                         "false false true",
+		`device.attributes['gpu.headrace.dev'].uuid == "GPU-1"`:                                                "false true false",
+		`device.attributes["gpu.headrace.dev"]["uu" + "id"] == "GPU-2"`:                                        "false false true",
+		`device.attributes["gpu.headrace.dev"].exists(k, device.attributes["gpu.headrace.dev"][k] == "GPU-0")`: "true false false",
+		`device.attributes["resource.kubernetes.io"].numaNode > 0`:                                             "false true true",
+		`cel.bind(a, device.attributes["gpu.headrace.dev"], a.uuid.endsWith("1"))`:                             "false true false",
+		`"uuid" in device.attributes["gpu.headrace.dev"] && device.driver == "gpu.headrace.dev"`:               "true true true",
+		`device.capacity["gpu.headrace.dev"].memory.compareTo(quantity("81Gi")) < 0`:                           "true true true",
+	} {
+		need, why := dra.NeedOf(claim(exactly("a", 1, selecting(expression))), classes, p)
+		if why != "" {
+			t.Errorf("%s: %s", expression, why)
+			continue
+		}
+		if got := strings.Trim(fmt.Sprint(need.Choices[0][0].Selector.Devices(devices)), "[]"); got != want {
+			t.Errorf("%s: met by %s, want %s", expression, got, want)
+		}
+	}
+}
+
 // A tainted device is given to those who tolerate it.
 func TestTaints(t *testing.T) {
 	count := func(p *dra.Pools, q resourceapi.DeviceRequest) int {

@@ -29,6 +29,8 @@ type Pools struct {
 	// version rises whenever a device changes; then what was resolved is void.
 	version  uint64
 	resolved map[string]resolved
+	reads    map[string]reads   // by content
+	alike    map[string]verdict // by content and what devices have in common
 }
 
 type poolID struct{ driver, pool string }
@@ -53,7 +55,7 @@ func NewPools() *Pools {
 	return &Pools{
 		slices: make(map[string]*resourceapi.ResourceSlice), pools: make(map[poolID]map[string]bool),
 		nodes: make(map[string]*nodeDevices), spots: make(map[ID]Spot), rules: make(map[string]*resourceapi.DeviceTaintRule),
-		resolved: make(map[string]resolved),
+		resolved: make(map[string]resolved), reads: make(map[string]reads), alike: make(map[string]verdict),
 	}
 }
 
@@ -258,14 +260,14 @@ func (p *Pools) place(name string, id poolID, fresh []*Device) {
 	for i, d := range n.devices {
 		if d.Driver == id.driver && d.Pool == id.pool {
 			at[d.ID] = i
+			for _, one := range slices.Concat([]*Device{d}, d.parts, d.beyond) {
+				if p.spots[one.ID].Node == name {
+					delete(p.spots, one.ID)
+				}
+			}
 			gone := *d
 			gone.object, gone.frame, gone.parts, gone.beyond = nil, false, nil, nil
 			n.devices[i] = &gone
-		}
-	}
-	for spot, s := range p.spots { // order: each entry is judged alone
-		if s.Node == name && spot.Driver == id.driver && spot.Pool == id.pool {
-			delete(p.spots, spot)
 		}
 	}
 	for _, d := range fresh {

@@ -199,28 +199,38 @@ func (d *Device) judge(key string, c *content) verdict {
 	if len(d.verdicts) >= expressions {
 		clear(d.verdicts)
 	}
-	v := d.weigh(c)
+	v := verdict{}
+	if d.free(c) {
+		v = d.answer(key, c)
+	}
 	d.verdicts[key] = v
 	return v
 }
 
-func (d *Device) weigh(c *content) verdict {
+// free says whether nothing about the device itself keeps a request off it: no taint, no
+// condition that would have to be waited for, no attribute that it lacks to be compared.
+func (d *Device) free(c *content) bool {
 	o := d.object
 	if len(o.BindingConditions) > 0 || blocked(d.pools.taints(d), c.Tolerations) {
-		return verdict{} // what must be prepared first is not waited for
+		return false
 	}
 	for _, name := range c.Attributes {
 		own, has := attribute(o, d.Driver, string(name))
 		if !has {
-			return verdict{}
+			return false
 		}
 		// Parts are linked as their card is.
 		if d.card != nil {
 			if of, known := attribute(d.card.face(), d.Driver, string(name)); !known || !equality.Semantic.DeepEqual(own, of) {
-				return verdict{}
+				return false
 			}
 		}
 	}
+	return true
+}
+
+func (d *Device) weigh(c *content) verdict {
+	o := d.object
 	input := cel.Device{Driver: d.Driver, AllowMultipleAllocations: o.AllowMultipleAllocations, Attributes: o.Attributes, Capacity: o.Capacity}
 	for _, list := range [][]resourceapi.DeviceSelector{c.Class, c.Request} {
 		for i := range list {
