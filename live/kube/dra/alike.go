@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -50,25 +51,45 @@ func readsOf(c *content) (out reads) {
 	return out
 }
 
-// print is what two devices have in common that give the same answer: which attributes
-// and capacities they have, and the values of those that are read.
-func (d *Device) print(r *reads) string {
+// likeness is what devices that give the same answer to some content have in common:
+// which attributes and capacities they have, by a number, and the values of the
+// attributes that are read.
+type likeness struct {
+	content string
+	kind    int64
+	values  string
+}
+
+// kindOf numbers what can be told of the device without the values of its attributes.
+func (d *Device) kindOf() int64 {
 	if d.keys == nil {
 		d.keys = slices.Sorted(maps.Keys(d.object.Attributes))
-		d.base = fmt.Sprintf("%s %v %v", d.Driver, d.shared, multiple(d.object))
+		text := fmt.Sprintf("%s %v %v %q", d.Driver, d.shared, multiple(d.object), d.keys)
 		for _, name := range slices.Sorted(maps.Keys(d.object.Capacity)) {
 			c := d.object.Capacity[name]
-			d.base += fmt.Sprintf("\n%s=%s", name, c.Value.String())
+			text += fmt.Sprintf("\n%s=%s", name, c.Value.String())
 			if c.RequestPolicy != nil {
-				d.base += c.RequestPolicy.String()
+				text += c.RequestPolicy.String()
 			}
 		}
+		kind, known := d.pools.kinds[text]
+		if !known {
+			if len(d.pools.kinds) >= alikeKept {
+				clear(d.pools.kinds) // numbers are not used again
+			}
+			d.pools.numbered++
+			kind = d.pools.numbered
+			d.pools.kinds[text] = kind
+		}
+		d.kind = kind
 	}
+	return d.kind
+}
+
+// valuesOf writes down the values that are read.
+func (d *Device) valuesOf(r *reads) string {
 	var b strings.Builder
-	b.WriteString(d.base)
 	for _, key := range d.keys {
-		b.WriteByte('\n')
-		b.WriteString(string(key))
 		if _, id := split(key); r.all || slices.Contains(r.names, id) || slices.Contains(r.names, string(key)) {
 			a := d.object.Attributes[key]
 			write(&b, &a)
@@ -80,9 +101,9 @@ func (d *Device) print(r *reads) string {
 func write(b *strings.Builder, a *resourceapi.DeviceAttribute) {
 	switch {
 	case a.StringValue != nil:
-		fmt.Fprintf(b, "=%q", *a.StringValue)
+		b.WriteString(strconv.Quote(*a.StringValue))
 	case a.IntValue != nil:
-		fmt.Fprintf(b, "=%d", *a.IntValue)
+		fmt.Fprint(b, " ", *a.IntValue)
 	default:
 		b.WriteByte('=')
 		b.WriteString(a.String())
@@ -97,7 +118,7 @@ func (d *Device) answer(key string, c *content) verdict {
 		r = readsOf(c)
 		p.reads[key] = r
 	}
-	alike := key + d.print(&r)
+	alike := likeness{content: key, kind: d.kindOf(), values: d.valuesOf(&r)}
 	if v, known := p.alike[alike]; known {
 		return v
 	}

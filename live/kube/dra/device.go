@@ -35,10 +35,10 @@ type Device struct {
 	profile  world.Profile
 	pools    *Pools
 	verdicts map[string]verdict
-	// keys are the names of its attributes, sorted, and base is what it can be told from
-	// others by besides: see alike.go.
+	// keys are the names of its attributes, sorted, and kind is a number for all that it
+	// can be told from others by besides: see alike.go.
 	keys []resourceapi.QualifiedName
-	base string
+	kind int64
 }
 
 // Gone says whether the driver offers the device no more.

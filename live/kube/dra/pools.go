@@ -29,8 +29,10 @@ type Pools struct {
 	// version rises whenever a device changes; then what was resolved is void.
 	version  uint64
 	resolved map[string]resolved
-	reads    map[string]reads   // by content
-	alike    map[string]verdict // by content and what devices have in common
+	reads    map[string]reads // by content
+	kinds    map[string]int64
+	numbered int64
+	alike    map[likeness]verdict
 }
 
 type poolID struct{ driver, pool string }
@@ -55,7 +57,7 @@ func NewPools() *Pools {
 	return &Pools{
 		slices: make(map[string]*resourceapi.ResourceSlice), pools: make(map[poolID]map[string]bool),
 		nodes: make(map[string]*nodeDevices), spots: make(map[ID]Spot), rules: make(map[string]*resourceapi.DeviceTaintRule),
-		resolved: make(map[string]resolved), reads: make(map[string]reads), alike: make(map[string]verdict),
+		resolved: make(map[string]resolved), reads: make(map[string]reads), kinds: make(map[string]int64), alike: make(map[likeness]verdict),
 	}
 }
 
