@@ -46,12 +46,12 @@ func randomText(policy string, seed int64) string {
 		switch s.Below(17) {
 		case 0, 1:
 			fmt.Fprintf(&b, "node %s cpu=8 pods=5 gpus=%s%s%s\n", node(), pick("2xA100", "4xA100", "2xT4,2xA100", "4xT4"), pick("", " places=8 counters=compute=7", " places=8 counters=compute=7 islands=2", " islands=2", " islands=2 numa=2"),
-				pick("", "", " authority=plugin", " sharing=none", " partitions=7:1g=1,3g=3", " taint=k=v:NoSchedule", " labels=pool=x", " gpu-memory=unknown"))
+				pick("", "", " authority=plugin", " sharing=none", " partitions=7:1g=1,3g=3", " taint=k=v:NoSchedule", " labels=pool=x", " gpu-memory=unknown")+pick("", " rack=r1", " rack=r2", " rack=r1 zone=z"))
 			if s.Below(3) == 0 {
 				b.WriteString("  part 3g at=0,4 size=4 takes=compute=3\n  part 1g at=0,1,2,3,4,5,6 takes=compute=1\n")
 			}
 		case 2, 3, 4, 5:
-			fmt.Fprintf(&b, "pod %s cpu=%d%s%s%s%s\n", pod(), s.Below(4), devices(), pick("", " tolerate=k", " select=pool=x", " select=!pool"), pick("", "", " queue=q", " queue=r")+pick("", "", " group=two", " group=more"), pick("", " priority=3", " sla=1h")+
+			fmt.Fprintf(&b, "pod %s cpu=%d%s%s%s%s\n", pod(), s.Below(4), devices(), pick("", " tolerate=k", " select=pool=x", " select=!pool"), pick("", "", " queue=q", " queue=r")+pick("", "", " group=two", " group=more", " group=more ranks"), pick("", " priority=3", " sla=1h")+
 				pick("", "", " labels=app=x", " labels=app=y namespace=t")+pick("", "", " port=80", " apart=host:app=x", " apart=pool:@*", " near=pool:app=x", " spread=host:1:app=x labels=app=x"))
 			if s.Below(4) == 0 {
 				fmt.Fprintf(&b, "  %s%s\n", pick("or", "and"), devices())
@@ -71,7 +71,8 @@ func randomText(policy string, seed int64) string {
 		case 14:
 			fmt.Fprintf(&b, "%s %s %s\n", pick("exclude", "include"), pod(), node())
 		case 16:
-			fmt.Fprintf(&b, "%s\n", pick("group more min=3 hold=1m", "change-group two min=1", "change-group two min=3 hold=10m", "remove-group more"))
+			fmt.Fprintf(&b, "%s\n", pick("group more min=3 hold=1m", "group more min=2 parent=all topology=node:preferred,rack", "group more min=2 topology=island comm=ring", "group all groups=all topology=rack",
+				"change-group two parent=all", "change-group more wished=3 groups=1", "change-group two topology=node", "change-group two min=1", "change-group two min=3 hold=10m", "remove-group more"))
 		case 15:
 			b.WriteString(pick("after 5m", "rounds", "show digest") + "\n")
 		}

@@ -87,7 +87,11 @@ func newTown(t fatal, from source) *town {
 		c.addNode()
 	}
 	for i := range from.below(3) {
-		c.must(world.GroupAdded{Name: []string{"few", "many"}[i], Minimum: int32(1 + from.below(4))})
+		e := c.terms([]string{"few", "many"}[i])
+		e.Comm = min(e.Comm, cluster.CommTree)
+		e.Topology = e.Topology[:min(len(e.Topology), 1)]
+		e.Minimum, e.Parent = int32(1+from.below(4)), ""
+		c.must(world.GroupAdded{Name: e.Name, Minimum: e.Minimum, Topology: e.Topology, Comm: e.Comm})
 	}
 	for range 1 + from.below(12) {
 		c.addPod()
@@ -190,11 +194,14 @@ func (c *town) addPod() {
 	e := world.PodAdded{
 		Name: fmt.Sprintf("pod-%d", c.serial), Request: requests[c.from.below(len(requests))],
 		Queue: []string{"", "", "root", "team"}[c.from.below(4)], Priority: int32(c.from.below(3)),
-		Group:    []string{"", "", "", "few", "many"}[c.from.below(5)],
+		Group:    []string{"", "", "", "few", "many", "all"}[c.from.below(6)],
 		SLATotal: moment.Span(c.from.below(3)) * moment.Minute,
 	}
 	if c.from.below(4) == 0 {
 		e.Alternatives = requests[:1+c.from.below(3)]
+	}
+	if e.Group != "" && c.from.below(3) == 0 {
+		e.Ranked, e.Rank = true, int32(c.from.below(8))
 	}
 	c.must(e)
 	c.pods = append(c.pods, e.Name)
@@ -284,15 +291,36 @@ func (c *town) learn() {
 // regroup adds, changes or removes a group, sound or not.
 func (c *town) regroup() {
 	c.t.Helper()
-	name, minimum, hold := []string{"few", "many"}[c.from.below(2)], int32(c.from.below(5)), moment.Span(c.from.below(3))*moment.Second
+	e := c.terms([]string{"few", "many", "all"}[c.from.below(3)])
 	switch c.from.below(4) {
 	case 0:
-		c.may(world.GroupRemoved{Name: name})
+		c.may(world.GroupRemoved{Name: e.Name})
 	case 1:
-		c.may(world.GroupChanged{Name: name, Minimum: minimum, Hold: hold})
+		c.may(e)
 	default:
-		c.may(world.GroupAdded{Name: name, Minimum: minimum, Hold: hold, Queue: []string{"", "team"}[c.from.below(2)]})
+		c.may(world.GroupAdded{
+			Name: e.Name, Minimum: e.Minimum, Hold: e.Hold, Queue: []string{"", "team"}[c.from.below(2)],
+			Parent: e.Parent, Wished: e.Wished, Groups: e.Groups, Topology: e.Topology, Comm: e.Comm,
+		})
 	}
+}
+
+// terms are what a group is, sound or not; most have no parts and no wishes.
+func (c *town) terms(name string) world.GroupChanged {
+	e := world.GroupChanged{Name: name, Minimum: int32(c.from.below(5)), Hold: moment.Span(c.from.below(3)) * moment.Second}
+	if c.from.below(2) == 0 {
+		return e
+	}
+	e.Parent = []string{"", "all", "many", "none"}[c.from.below(4)]
+	e.Groups = int32(c.from.below(4)) - 1
+	e.Comm = cluster.Pattern(c.from.below(4))
+	if c.from.below(3) == 0 {
+		e.Wished = int32(c.from.below(6))
+	}
+	for range c.from.below(3) {
+		e.Topology = append(e.Topology, cluster.TopologyWish{Level: cluster.Level(c.from.below(4)), Required: c.from.below(2) == 0})
+	}
+	return e
 }
 
 func (c *town) node() string {

@@ -38,8 +38,13 @@ func TestEveryWaitingPodIsPlacedOrHasAReason(t *testing.T) {
 				if w.Why.None() || w.Why.Describe(c.w.View()) == "" {
 					t.Fatalf("policy %s: pod %s waits without a reason", policy.Name, now.snapshot.Pod(w.Pod).Spec.Name)
 				}
-				if w.Why.Code.Future() == decision.Never && w.Why.Of == 0 && w.Why.Code != decision.NoNodes {
-					t.Fatalf("policy %s: %q counts no nodes", policy.Name, w.Why.Describe(c.w.View()))
+				switch why := w.Why; {
+				case why.Code == decision.GroupCapacity:
+					if why.Need <= why.Have || why.Have <= 0 {
+						t.Fatalf("policy %s: %q", policy.Name, why.Describe(c.w.View()))
+					}
+				case why.Code.Future() == decision.Never && why.Of == 0 && why.Code != decision.NoNodes:
+					t.Fatalf("policy %s: %q counts no nodes", policy.Name, why.Describe(c.w.View()))
 				}
 			}
 			for _, id := range now.snapshot.AppendWaiting(nil) {
@@ -154,9 +159,21 @@ func (c *crew) band(t *rapid.T) {
 	names := []string{"", "", "few", "many", "none"}
 	for i := range c.pods {
 		c.pods[i].Group = names[rapid.IntRange(0, 4).Draw(t, "group")]
+		if i%3 == 0 {
+			c.pods[i].Ranked, c.pods[i].Rank = true, int32(i)
+		}
 	}
+	c.groups = append(c.groups, world.GroupAdded{Name: "all", Groups: cluster.AllGroups})
 	for _, name := range names[2:4] {
-		c.groups = append(c.groups, world.GroupAdded{Name: name, Minimum: int32(rapid.IntRange(1, 6).Draw(t, "minimum")), Queue: "team"})
+		e := world.GroupAdded{Name: name, Minimum: int32(rapid.IntRange(1, 6).Draw(t, "minimum")), Queue: "team"}
+		if rapid.Bool().Draw(t, "part") {
+			e.Parent = "all"
+		}
+		if rapid.Bool().Draw(t, "wish") {
+			e.Topology = []cluster.TopologyWish{{Level: cluster.Level(rapid.IntRange(0, 3).Draw(t, "level")), Required: rapid.Bool().Draw(t, "required")}}
+			e.Comm = cluster.Pattern(rapid.IntRange(0, 2).Draw(t, "comm"))
+		}
+		c.groups = append(c.groups, e)
 	}
 }
 

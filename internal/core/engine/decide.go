@@ -89,7 +89,6 @@ type round struct {
 	// squads are the groups that have not got their minimum; nil without such.
 	squads     []squad
 	turnedAway map[uint64]*decision.Reason // why alike groups do not start
-	topology   bool                        // some group in the line has parts, ranks or wishes of topology
 	retries    int64                       // how many more hypotheses about groups may fail
 	line       turns
 	standing   *share.Standing // of the queues; nil without any

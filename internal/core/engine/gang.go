@@ -23,12 +23,7 @@ func (r *round) shaped(id cluster.GroupID) bool {
 			return true
 		}
 	}
-	if r.squads != nil {
-		if s := &r.squads[id]; len(s.own) > 0 {
-			return v.Pod(s.own[0]).Spec.Rank != cluster.None
-		}
-	}
-	return false
+	return r.squads != nil && r.squads[id].ranked
 }
 
 // search is the search for places of units, on an atlas that is up to date.

@@ -16,6 +16,7 @@ type squad struct {
 	own     []cluster.PodID  // those of them that name the group itself
 	why     *decision.Reason // why it does not start in this cycle
 	looked  int              // in which look its members were last counted
+	ranked  bool             // some of own have ranks
 	ordered bool             // own is in the order in which they are seated
 }
 
@@ -30,7 +31,6 @@ func (r *round) muster(line []cluster.PodID) {
 		if id == cluster.None {
 			continue
 		}
-		r.topology = r.topology || r.shaped(id)
 		if v.Unit(id) == cluster.None {
 			continue
 		}
@@ -38,6 +38,7 @@ func (r *round) muster(line []cluster.PodID) {
 			r.squads = make([]squad, v.Groups.Len())
 		}
 		r.squads[id].own = append(r.squads[id].own, pod)
+		r.squads[id].ranked = r.squads[id].ranked || v.Pod(pod).Spec.Rank != cluster.None
 		for g := id; g != cluster.None; g = v.Group(g).Parent {
 			r.squads[g].members = append(r.squads[g].members, pod)
 		}
