@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -16,7 +17,7 @@ import (
 func cycleStatements() []statement {
 	return []statement{
 		{"after", form{usage: "SPAN", least: 1, most: 1}, false, (*interp).after},
-		{"decide", form{usage: "[review] [dry] [hold-outcomes]", flags: []string{"review", "dry", "hold-outcomes"}}, false, (*interp).decide},
+		{"decide", form{usage: "[review] [dry] [hold-outcomes] [tries=N]", flags: []string{"review", "dry", "hold-outcomes"}, fields: []string{"tries"}}, false, (*interp).decide},
 		{"rounds", form{usage: "[MAX]", most: 1}, false, (*interp).rounds},
 		{"outcome", form{usage: "NAME bound|refused|started|evicted", least: 2, most: 2}, false, (*interp).outcome},
 		{"evict", form{usage: "NAME…", least: 1, most: maxCount}, false, func(in *interp, c *call) ([]string, error) {
@@ -42,8 +43,12 @@ func (in *interp) decide(c *call) ([]string, error) {
 	if r.has("review") {
 		kind = decision.CycleReview
 	}
+	cycle := in.nextCycle(kind)
+	if cycle.Budget = r.number("tries", 0, 1, math.MaxInt32); r.err != nil {
+		return nil, r.err
+	}
 	snapshot := in.world.Snapshot()
-	plan := engine.Decide(snapshot, in.nextCycle(kind), in.policy, &in.memo)
+	plan := engine.Decide(snapshot, cycle, in.policy, &in.memo)
 	lines := planLines(&snapshot.View, &plan)
 	if r.has("dry") {
 		return lines, nil

@@ -143,7 +143,11 @@ func (in *interp) groupRows(rows [][]string, ids []cluster.GroupID, indent strin
 
 // leastText is what a group needs: pods, groups, or both.
 func leastText(g *cluster.Group) string {
-	switch groups := fmt.Sprintf("%d groups", g.NeedsGroups()); {
+	groups := fmt.Sprintf("%d groups", g.NeedsGroups())
+	if g.NeedsGroups() == 1 {
+		groups = "1 group"
+	}
+	switch {
 	case g.NeedsGroups() == 0:
 		return fmt.Sprint(g.Minimum)
 	case g.Minimum == 0:

@@ -124,8 +124,11 @@ func (r Reason) None() bool { return r.Code == Fits }
 // Describe returns the reason in one sentence, with names out of the view.
 func (r Reason) Describe(v *cluster.View) string {
 	text := r.constraint(v)
-	if r.Members > 0 {
+	switch {
+	case r.Members > 0:
 		text = r.asMember(v, text)
+	case r.Domain.Set && r.Code != GroupCapacity:
+		text = fmt.Sprintf("must be in %s with its group, and there it %s", r.Domain.Describe(v), text)
 	}
 	if r.Of > 0 {
 		text += fmt.Sprintf(" (%d of %d nodes)", r.Nodes, r.Of)

@@ -90,6 +90,9 @@ func (t *tree) chooseFor(i int, in Place) bool {
 		return false
 	}
 	for _, o := range p.options {
+		if o.unasked && t.choices && !t.first {
+			continue // first choices count for more
+		}
 		required, level = o.required, o.level
 		if t.Atlas.around(o.level, in) != Nowhere {
 			break // the place of its parent is in one

@@ -100,7 +100,7 @@ func (t *tree) add(id cluster.GroupID, parent int) {
 	}
 	p.close = g.Comm != cluster.CommNone || ranked || slices.ContainsFunc(p.options, func(o option) bool { return !o.required })
 	if t.gathers(p, g) {
-		p.options = slices.Insert(p.options, 0, option{level: cluster.LevelNode})
+		p.options = slices.Insert(p.options, 0, option{level: cluster.LevelNode, unasked: true})
 	}
 	var below []cluster.GroupID
 	for c := range t.View.Children(id) {

@@ -105,6 +105,7 @@ func (s *Search) Region(group cluster.GroupID) Place {
 type option struct {
 	level    cluster.Level
 	required bool
+	unasked  bool // nobody wished for it
 }
 
 // options lists the levels of a group's wishes, the closest first; wider ones than
@@ -112,7 +113,7 @@ type option struct {
 func options(g *cluster.Group) []option {
 	var out []option
 	for _, wish := range g.Topology {
-		out = append(out, option{wish.Level, wish.Required})
+		out = append(out, option{level: wish.Level, required: wish.Required})
 		if wish.Required {
 			break
 		}
