@@ -8,10 +8,10 @@ import (
 
 const manual = "../../docs/scenario.md"
 
-// examples cuts the manual into its text and its examples, alternating.
-func examples(t *testing.T) []string {
+// examples cuts a page into its text and its examples, alternating.
+func examples(t *testing.T, page string) []string {
 	t.Helper()
-	text, err := os.ReadFile(manual)
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func examples(t *testing.T) []string {
 		}
 		example, after, closed := strings.Cut(after, "```\n")
 		if !closed {
-			t.Fatalf("%s: an example is not closed", manual)
+			t.Fatalf("%s: an example is not closed", page)
 		}
 		parts, rest = append(parts, example), after
 	}
@@ -34,10 +34,30 @@ func examples(t *testing.T) []string {
 // TestManual runs every example of the manual, and looks for one of every
 // statement.
 func TestManual(t *testing.T) {
-	parts := examples(t)
+	said := runExamples(t, manual)
+	for _, name := range newInterp().names {
+		if !said[name] {
+			t.Errorf("the manual has no example of %s", name)
+		}
+	}
+}
+
+// TestPages runs the examples of the other pages.
+func TestPages(t *testing.T) {
+	for _, page := range []string{"../../docs/groups.md"} {
+		if len(runExamples(t, page)) == 0 {
+			t.Errorf("%s has no examples", page)
+		}
+	}
+}
+
+// runExamples runs the examples of a page, and says which statements they have.
+func runExamples(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	parts := examples(t, page)
 	said := make(map[string]bool)
 	for i := 1; i < len(parts); i += 2 {
-		report, err := Run(manual, strings.NewReader(parts[i]))
+		report, err := Run(page, strings.NewReader(parts[i]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,17 +71,12 @@ func TestManual(t *testing.T) {
 		}
 		now := report.Rewritten()
 		if now != parts[i] && !*rewrite {
-			t.Errorf("the example differs:\n%s", difference(parts[i], now))
+			t.Errorf("%s: an example differs:\n%s", page, difference(parts[i], now))
 		}
 		parts[i] = now
 	}
-	for _, name := range newInterp().names {
-		if !said[name] {
-			t.Errorf("the manual has no example of %s", name)
-		}
-	}
 	if !*rewrite {
-		return
+		return said
 	}
 	var out strings.Builder
 	for i, part := range parts {
@@ -70,7 +85,8 @@ func TestManual(t *testing.T) {
 		}
 		out.WriteString(part)
 	}
-	if err := os.WriteFile(manual, []byte(out.String()), 0o644); err != nil {
+	if err := os.WriteFile(page, []byte(out.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	return said
 }

@@ -79,8 +79,8 @@ func (b *books) giveWay(s *cluster.Snapshot, d *decision.Decision) {
 	p.evicting, p.leaving = true, true
 	w := b.wayOn(node)
 	w.Victims = append(w.Victims, Ref{Key: key, UID: p.seen.UID})
-	if group := s.Pod(d.Pod).Spec.Group; group != cluster.None && s.Group(group).Stuck() {
-		w.gives = true
+	for group := s.Pod(d.Pod).Spec.Group; group != cluster.None; group = s.Group(group).Parent {
+		w.gives = w.gives || s.Group(group).Stuck()
 	}
 	b.going[d.ID] = true
 }
