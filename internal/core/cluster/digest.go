@@ -29,7 +29,7 @@ func (v *View) Digest() uint64 {
 		for d := range q.Used.Dims() {
 			h = chance.Fold(h, uint64(q.Used.At(d)))
 		}
-		sum += h
+		sum += v.termsDigest(h, q)
 	}
 	for i := range v.Groups.Len() {
 		if g := v.Groups.At(int32(i)); g.Known || g.Members > 0 || g.Children > 0 {
@@ -61,6 +61,20 @@ func (v *View) Digest() uint64 {
 		}
 	}
 	return chance.Mix(sum)
+}
+
+// termsDigest adds what was agreed on with a tenant.
+func (v *View) termsDigest(h uint64, q *Queue) uint64 {
+	h = chance.Hash(h, uint64(q.Weight), uint64(q.DeservedMilli), uint64(q.LimitMilli))
+	if q.Parent != None {
+		h = chance.Fold(h, v.Queue(q.Parent).Key)
+	}
+	for d := range max(q.Deserved.Dims(), q.Limit.Dims()) {
+		if deserved, limit := q.Deserved.At(d), q.Limit.At(d); deserved > 0 || limit > 0 {
+			h += chance.Hash(chance.HashString(v.DimName(d)), uint64(deserved), uint64(limit))
+		}
+	}
+	return h
 }
 
 func (v *View) podDigest(p *Pod) uint64 {

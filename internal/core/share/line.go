@@ -42,7 +42,7 @@ type lane struct {
 type rank struct {
 	within      bool
 	used, quota int64 // where the use comes closest to the quota
-	excess      int64 // of use over quota
+	excess      int64 // of use over quota, as a part of all there is, where it is most
 	weight      int64
 	head        cluster.PodID
 }
@@ -161,11 +161,15 @@ func (l *Line) reckon(at int32) {
 		if quantity.CompareProducts(used, lane.rank.quota, lane.rank.used, max(quota, 1)) > 0 {
 			lane.rank.used, lane.rank.quota = used, max(quota, 1)
 		}
-		if lane.rank.excess == 0 {
-			lane.rank.excess = max(used-quota, 0)
+		if used > quota {
+			lane.rank.excess = max(lane.rank.excess, quantity.MulDiv(used-quota, excessScale, max(l.standing.rows[l.standing.root()].quota[k], 1)))
 		}
 	}
 }
+
+// excessScale makes a whole of all there is of one resource, so that what one queue
+// borrows of GPUs compares to what another does of memory.
+const excessScale = 1 << 40
 
 // sortAfter is how many pods are brought forward one by one before the whole lane
 // is sorted: most cycles have room for few.
@@ -208,10 +212,12 @@ func (l *Line) order(a, b int32) int {
 	if (x.weight == 0) != (y.weight == 0) {
 		return cmp.Compare(y.weight, x.weight)
 	}
-	if c := quantity.CompareProducts(x.excess, max(y.weight, 1), y.excess, max(x.weight, 1)); c != 0 {
-		return c
-	}
-	return l.compare(x.head, y.head)
+	// Of those who borrow equally much the one with more weight goes first: so the
+	// heavy user of yesterday waits even where nobody uses anything yet.
+	return cmp.Or(
+		quantity.CompareProducts(x.excess, max(y.weight, 1), y.excess, max(x.weight, 1)),
+		cmp.Compare(y.weight, x.weight),
+		l.compare(x.head, y.head))
 }
 
 // siblings is the heap of the children of a row.

@@ -145,33 +145,30 @@ func lost(got, part, total, sum int64) uint64 {
 
 // weigh lowers the weights of those who used more than their part before, among
 // siblings: weight · (1 + its part of the weights - its part of the use), between a
-// quarter and twice of it.
+// quarter and twice of it. Pods that no queue of their own speaks for have no
+// history, and keep their weight.
 func (s *Standing) weigh(v *cluster.View, at int32) {
 	r := &s.rows[at]
 	weights, history := int64(0), int64(0)
-	of := func(child int32) int64 {
-		if c := &s.rows[child]; c.queue != cluster.None && !c.own {
-			return v.Queue(c.queue).Usage.History
+	for _, child := range r.children {
+		if c := &s.rows[child]; c.remembers() {
+			weights = quantity.AddSaturating(weights, c.weight)
+			history = quantity.AddSaturating(history, v.Queue(c.queue).Usage.History)
 		}
-		return 0
 	}
 	for _, child := range r.children {
-		weights = quantity.AddSaturating(weights, s.rows[child].weight)
-		history = quantity.AddSaturating(history, of(child))
-	}
-	if history > 0 && weights > 0 {
-		for _, child := range r.children {
-			c := &s.rows[child]
+		if c := &s.rows[child]; c.remembers() && history > 0 && weights > 0 {
 			w := c.weight
 			// In thousandths: a queue of weight 1 among many must not round to nothing.
-			part := quantity.MulDiv(w, 1000, weights) - quantity.MulDiv(of(child), 1000, history)
+			part := quantity.MulDiv(w, 1000, weights) - quantity.MulDiv(v.Queue(c.queue).Usage.History, 1000, history)
 			c.weight = min(max(quantity.MulDiv(w, 1000+part, 1000), (w+3)/4), 2*w)
 		}
-	}
-	for _, child := range r.children {
 		s.weigh(v, child)
 	}
 }
+
+// remembers says whether a row has a use of its own before this epoch.
+func (r *row) remembers() bool { return r.queue != cluster.None && !r.own }
 
 // pour shares the fair share of a row out to those below: quota up to demand, then
 // the rest by weight among those who want more.
@@ -204,40 +201,39 @@ func (s *Standing) pour(at int32) {
 	}
 }
 
-// fill shares out what is left by weight; those with weight 0 come last, and are
-// alike.
+// fill shares out what is left by weight, to each no more than it wants; those with
+// weight 0 come last, and are alike. Those whose part is enough get what they want,
+// the least thirsty for its weight first, and leave more to the others: when the part
+// of one is not enough, nor is that of any after it.
 func (s *Standing) fill(children []int32, want []int64, k int, left int64, weightless bool) int64 {
-	for left > 0 {
-		parts := make([]int64, len(children))
-		thirsty := false
-		for i, child := range children {
-			w := s.rows[child].weight
-			if want[i] == 0 || (w == 0) != weightless {
-				continue
-			}
-			thirsty = true
-			parts[i] = max(w, 1)
+	var thirsty []int
+	weights := int64(0)
+	weight := func(i int) int64 { return max(s.rows[children[i]].weight, 1) }
+	for i, child := range children {
+		if want[i] > 0 && (s.rows[child].weight == 0) == weightless {
+			thirsty = append(thirsty, i)
+			weights = quantity.AddSaturating(weights, weight(i))
 		}
-		if !thirsty {
-			return left
-		}
-		full := false
-		parts = scaled(parts, left)
-		for i, child := range children {
-			if parts[i] >= want[i] && want[i] > 0 && (s.rows[child].weight == 0) == weightless {
-				s.rows[child].fair[k] += want[i]
-				left -= want[i]
-				want[i], full = 0, true
-			}
-		}
-		if full {
-			continue // the others share again what these left
-		}
-		for i, child := range children {
-			s.rows[child].fair[k] += parts[i]
-			want[i] -= parts[i]
-		}
-		return 0
+	}
+	slices.SortStableFunc(thirsty, func(a, b int) int {
+		return quantity.CompareProducts(want[a], weight(b), want[b], weight(a))
+	})
+	for len(thirsty) > 0 && quantity.CompareProducts(want[thirsty[0]], weights, left, weight(thirsty[0])) <= 0 {
+		i := thirsty[0]
+		thirsty, weights = thirsty[1:], weights-weight(i)
+		s.rows[children[i]].fair[k] += want[i]
+		left -= want[i]
+		want[i] = 0
+	}
+	parts := make([]int64, len(thirsty))
+	for n, i := range thirsty {
+		parts[n] = weight(i)
+	}
+	for n, part := range scaled(parts, left) {
+		i := thirsty[n]
+		s.rows[children[i]].fair[k] += part
+		want[i] -= part
+		left -= part
 	}
 	return left
 }
