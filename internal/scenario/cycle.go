@@ -32,6 +32,9 @@ func (in *interp) after(c *call) ([]string, error) {
 	if !ok || in.now.Add(s) > moment.Instant(maxSpan) {
 		return nil, fmt.Errorf("after: span %q: want one as in 10s or 1h30m, up to 100 years in all", c.args[0])
 	}
+	if err := in.beginEpochs(in.now.Add(s)); err != nil {
+		return nil, err
+	}
 	in.now = in.now.Add(s)
 	return nil, nil
 }

@@ -140,24 +140,6 @@ func number(n int32) string {
 	return fmt.Sprint(n)
 }
 
-func (in *interp) showQueues() []string {
-	v := in.view()
-	var rows [][]string
-	for _, name := range in.queueNames() {
-		id, _ := in.queue(name)
-		q := v.Queues.At(int32(id))
-		rows = append(rows, []string{q.Name, in.queueName(q.Parent), q.UsedMilli.String(), orNone(q.LimitMilli), orNone(q.DeservedMilli)})
-	}
-	return table("queue|parent|used|limit|deserved", rows)
-}
-
-func orNone(m quantity.MilliGPU) string {
-	if m == 0 {
-		return "-"
-	}
-	return m.String()
-}
-
 func (in *interp) showWaiting() []string {
 	v := in.view()
 	var rows [][]string

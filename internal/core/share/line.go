@@ -42,7 +42,7 @@ type lane struct {
 type rank struct {
 	within      bool
 	used, quota int64 // where the use comes closest to the quota
-	excess      int64 // of use over quota, as a part of all there is, where it is most
+	excess      int64 // of use over quota, where it is most
 	weight      int64
 	head        cluster.PodID
 }
@@ -162,14 +162,20 @@ func (l *Line) reckon(at int32) {
 			lane.rank.used, lane.rank.quota = used, max(quota, 1)
 		}
 		if used > quota {
-			lane.rank.excess = max(lane.rank.excess, quantity.MulDiv(used-quota, excessScale, max(l.standing.rows[l.standing.root()].quota[k], 1)))
+			lane.rank.excess = max(lane.rank.excess, l.standing.excess(k, used-quota))
 		}
 	}
 }
 
-// excessScale makes a whole of all there is of one resource, so that what one queue
-// borrows of GPUs compares to what another does of memory.
-const excessScale = 1 << 40
+// excess makes what one queue borrows of GPUs comparable to what another does of
+// memory: as parts of all there is. Where only GPUs count it is exact.
+func (s *Standing) excess(k int, over int64) int64 {
+	if len(s.dims) == 1 {
+		return over
+	}
+	const whole = 1 << 40
+	return quantity.MulDiv(over, whole, max(s.rows[s.root()].quota[k], 1))
+}
 
 // sortAfter is how many pods are brought forward one by one before the whole lane
 // is sorted: most cycles have room for few.

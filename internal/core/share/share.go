@@ -171,7 +171,8 @@ func (s *Standing) ask(v *cluster.View) {
 	s.gather(v, s.root())
 }
 
-// gather adds the demand of rows below, each no more than its limit allows.
+// gather adds the demand of rows below, each no more than its limit allows. What a
+// queue uses above a limit that was lowered is nothing that it can count on.
 func (s *Standing) gather(v *cluster.View, at int32) {
 	r := &s.rows[at]
 	for _, child := range r.children {
@@ -186,7 +187,7 @@ func (s *Standing) gather(v *cluster.View, at int32) {
 	q := v.Queue(r.queue)
 	for k, d := range s.dims {
 		if limit := amount(q.LimitMilli, &q.Limit, d); limit > 0 {
-			r.demand[k] = min(r.demand[k], max(limit, amount(q.UsedMilli, &q.Used, d)))
+			r.demand[k] = min(r.demand[k], limit)
 		}
 	}
 }
