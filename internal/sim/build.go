@@ -28,7 +28,7 @@ func (r *run) populate() error {
 	for i := range load.Pods {
 		if queue := load.Pods[i].Queue; queue != "" && !known["queue "+queue] {
 			known["queue "+queue] = true
-			if err := r.apply(0, world.QueueAdded{Name: queue, Weight: quantity.One}); err != nil {
+			if err := r.apply(0, world.QueueAdded{Name: queue}); err != nil {
 				return fmt.Errorf("workload %s: %w", load.Name, err)
 			}
 		}

@@ -81,6 +81,16 @@ func (v Vector) Minus(w *Vector) Vector {
 	return v
 }
 
+// Positive says whether there is more than nothing in any dimension.
+func (v *Vector) Positive() bool {
+	for d := range v.Dims() {
+		if v.At(d) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // times returns v once, or taken away.
 func (v Vector) times(sign int64) Vector {
 	if sign > 0 {

@@ -14,7 +14,8 @@ func Headrace() *Policy { return HeadraceWith(rank.DefaultWeights()) }
 // HeadraceWith is our policy with other weights.
 func HeadraceWith(w rank.Weights) *Policy {
 	return &Policy{
-		Name: "headrace",
+		Name:   "headrace",
+		Shares: true,
 		Scarce: &Scarce{
 			Weigh: func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) (int64, uint64) {
 				value, loss := w.Value(v, shape, node)

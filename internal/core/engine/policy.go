@@ -19,6 +19,10 @@ type Policy struct {
 	// urgency, arrival.
 	Order func(v *cluster.View, c decision.Cycle, pods []cluster.PodID)
 
+	// Shares says that the shares of queues decide whose turn it is, where there is no
+	// Order.
+	Shares bool
+
 	// Score values a node that fits; higher is better. It may depend only on the
 	// shape, the node's State (and Residents, if so declared) and the beliefs.
 	Score func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) int64

@@ -21,7 +21,7 @@ type turns struct {
 // lineUp orders the pods that may have room.
 func (r *round) lineUp(pods []cluster.PodID) {
 	r.line = turns{pods: pods}
-	if r.policy.Order != nil || len(pods) == 0 {
+	if !r.policy.Shares || len(pods) == 0 {
 		return
 	}
 	if r.standing = share.Survey(&r.txn.Base().View); r.standing != nil {
@@ -81,7 +81,10 @@ func Line(v *cluster.View, c decision.Cycle, p *Policy) []cluster.PodID {
 		return line
 	}
 	order := func(a, b cluster.PodID) int { return compare(v, c, a, b) }
-	standing := share.Survey(v)
+	standing := (*share.Standing)(nil)
+	if p.Shares {
+		standing = share.Survey(v)
+	}
 	if standing == nil {
 		slices.SortFunc(line, order)
 		return line

@@ -48,9 +48,10 @@ type row struct {
 // defaultWeight is the weight of pods that no queue speaks for.
 const defaultWeight = 1000
 
-// Survey computes the standing of all queues; nil where there are none.
+// Survey computes the standing of all queues; nil where there are none, or none to
+// whom anything was promised: neither deserved amounts nor weights.
 func Survey(v *cluster.View) *Standing {
-	if v.Queues.Len() == 0 {
+	if !promised(v) {
 		return nil
 	}
 	s := &Standing{}
@@ -66,6 +67,17 @@ func Survey(v *cluster.View) *Standing {
 	s.weigh(v, s.root())
 	s.pour(s.root())
 	return s
+}
+
+// promised says whether any queue deserves something, or has a weight.
+func promised(v *cluster.View) bool {
+	for i := range v.Queues.Len() {
+		q := v.Queues.At(int32(i))
+		if !q.Gone && (q.Weight > 0 || q.DeservedMilli > 0 || q.Deserved.Positive()) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Standing) root() int32     { return int32(len(s.rows)) - 1 }
