@@ -141,3 +141,44 @@ func BenchmarkInfeasibleGroup(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkGroupGivesUp is a cycle in which the search for one tree comes to the end
+// of its budget: seven parts of unlike pods, each on a node of its own, of which
+// there are six among many that are full.
+func BenchmarkGroupGivesUp(b *testing.B) {
+	const parts, open, budget = 7, 6, 10_000
+	for _, nodes := range []int{500, 10000} {
+		w := rackedTown(b, nodes, 32)
+		k := town{t: b, w: w}
+		for i := range nodes {
+			taken := int32(8)
+			if i%(nodes/open) == 0 && i/(nodes/open) < open {
+				taken = 5
+			}
+			name := fmt.Sprint("old-", i)
+			k.must(world.PodAdded{Name: name, Request: gpuRequest(taken, 1000)})
+			k.bind(name, fmt.Sprintf("node-%d", i))
+		}
+		k.must(world.GroupAdded{Name: "job", Groups: cluster.AllGroups})
+		for i := range parts {
+			name := fmt.Sprint("part-", i)
+			k.must(world.GroupAdded{Name: name, Minimum: 2, Parent: "job", Topology: []cluster.TopologyWish{{Level: cluster.LevelNode, Required: true}}})
+			request := gpuRequest(1, 1000)
+			request.CPU += quantity.MilliCPU(i)
+			for m := range 2 {
+				k.must(world.PodAdded{Name: fmt.Sprintf("%s-%d", name, m), Group: name, Request: request})
+			}
+		}
+		snapshot := w.Snapshot()
+		b.Run(fmt.Sprintf("parts=%d/nodes=%d/tries=%d", parts, nodes, budget), func(b *testing.B) {
+			var memo engine.Memo
+			b.ReportAllocs()
+			for b.Loop() {
+				plan := engine.Decide(snapshot, decision.Cycle{Budget: budget}, engine.Headrace(), &memo)
+				if len(plan.Waiting) != 2*parts || plan.Waiting[0].Why.Code != decision.GaveUp && nodes == 10000 {
+					b.Fatalf("%d wait because %s", len(plan.Waiting), plan.Waiting[0].Why.Describe(&snapshot.View))
+				}
+			}
+		})
+	}
+}
