@@ -159,8 +159,8 @@ func TestGroupAllOrNone(t *testing.T) {
 			k.create(r, "g", 8)
 			r.waits("g-0", "3 of 8 members of its group have arrived")
 			r.create(pods[3:]...)
-			r.waits("g-7", "7 of 8 members have room; the next one needs 1 idle device on one node, the most idle is 0")
-			k.says(r, "g", metav1.ConditionFalse, "7 of 8 members have room")
+			r.waits("g-7", "needs room for 8 members of its group at once, the cluster holds 7 when empty")
+			k.says(r, "g", metav1.ConditionFalse, "needs room for 8 members of its group")
 			if bound := r.boundOf(); len(bound) > 0 {
 				t.Fatalf("%v are bound, want none", bound)
 			}

@@ -87,9 +87,9 @@ func TestGroupIsBoundWhole(t *testing.T) {
 	w.putOwnGroup("g", 4)
 	says("3 of 4 members of its group have arrived")
 	w.createMember("p-3", "g", 1)
-	says("2 of 4 members have room; the next one needs 1 idle device")
+	says("needs room for 4 members of its group at once, the cluster holds 2 when empty; never in this cluster")
 	remarks := w.books.groupRemarks()
-	if len(remarks) != 1 || remarks[0].Group.Scheduled || !remarks[0].Group.Own || remarks[0].Group.Generation != 4 || remarks[0].Reason != "Unschedulable" || !strings.HasPrefix(remarks[0].Message, "2 of 4 members have room") {
+	if len(remarks) != 1 || remarks[0].Group.Scheduled || !remarks[0].Group.Own || remarks[0].Group.Generation != 4 || remarks[0].Reason != "Unschedulable" || !strings.HasPrefix(remarks[0].Message, "needs room for 4 members of its group") {
 		t.Errorf("remarks %+v", remarks)
 	}
 	if again := w.books.groupRemarks(); len(again) > 0 {

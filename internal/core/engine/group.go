@@ -297,7 +297,16 @@ func (r *round) likeness(id cluster.GroupID) uint64 {
 	if r.shaped(id) && (g.TreePlaced > 0 || g.Parent != cluster.None) {
 		return 0
 	}
+	return chance.Hash(r.likenessBelow(id), uint64(g.Placed)) | 1
+}
+
+// likenessBelow is that of a group, wherever its members are.
+func (r *round) likenessBelow(id cluster.GroupID) uint64 {
+	v := r.txn.View()
 	sum := uint64(0)
+	for c := range v.Children(id) {
+		sum += chance.Mix(r.likenessBelow(c))
+	}
 	for _, pod := range r.squads[id].own {
 		spec := v.Pod(pod).Spec
 		h := chance.Hash(uint64(spec.Shape), uint64(spec.Queue), uint64(v.Ties(pod)))
@@ -306,28 +315,8 @@ func (r *round) likeness(id cluster.GroupID) uint64 {
 		}
 		sum += h
 	}
-	for c := range v.Children(id) {
-		sum += chance.Mix(r.likenessBelow(c))
-	}
-	return chance.Hash(sum, uint64(g.Minimum), uint64(g.Placed), uint64(g.NeedsGroups()), wishes(g))
-}
-
-// likenessBelow is that of a group of which no part has its place.
-func (r *round) likenessBelow(id cluster.GroupID) uint64 {
-	v := r.txn.View()
-	h := wishes(v.Group(id))
-	for c := range v.Children(id) {
-		h += chance.Mix(r.likenessBelow(c))
-	}
-	for _, pod := range r.squads[id].own {
-		spec := v.Pod(pod).Spec
-		own := chance.Hash(uint64(spec.Shape), uint64(spec.Queue), uint64(v.Ties(pod)))
-		for _, shape := range spec.Alternatives {
-			own = chance.Fold(own, uint64(shape))
-		}
-		h += own
-	}
-	return chance.Hash(h, uint64(v.Group(id).Minimum), uint64(v.Group(id).NeedsGroups()))
+	g := v.Group(id)
+	return chance.Hash(sum, uint64(g.Minimum), uint64(g.NeedsGroups()), wishes(g))
 }
 
 // wishes hashes where a group would be.
