@@ -195,7 +195,8 @@ func (r *round) why(pod cluster.PodID, shape cluster.ShapeID) *decision.Reason {
 	v := r.txn.View()
 	if v.Pod(pod).Spec.Queue != cluster.None {
 		if limit := fit.Queue(v, pod, shape); !limit.None() {
-			return &limit
+			why := limit // not on the heap where there is no limit
+			return &why
 		}
 	}
 	if kin := v.Ties(pod); kin != 0 {

@@ -61,8 +61,11 @@ func (r *round) squadOf(pod cluster.PodID) *squad {
 // waitingUnit returns the unit without which a pod gets no place; None for a pod
 // that is placed by itself.
 func (r *round) waitingUnit(pod cluster.PodID) cluster.GroupID {
+	if r.squads == nil {
+		return cluster.None
+	}
 	id := r.txn.View().Pod(pod).Spec.Group
-	if r.squads == nil || id == cluster.None {
+	if id == cluster.None {
 		return cluster.None
 	}
 	return r.txn.View().Unit(id)

@@ -50,7 +50,7 @@ func (r *round) next() (cluster.PodID, bool) {
 func (r *round) prune() {
 	if r.line.shares != nil {
 		r.looks++
-		r.line.shares.Keep(r.mayHope)
+		r.line.shares.Keep(func(shape cluster.ShapeID) bool { return !r.isFull(shape) }, r.mayHope)
 		return
 	}
 	r.line.pods = r.hopeful(r.line.pods)

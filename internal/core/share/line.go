@@ -28,7 +28,8 @@ type Line struct {
 
 // lane is a row of the tree with those that wait in it.
 type lane struct {
-	pods   []cluster.PodID // of a row without children; the next one first
+	pods   []waiter // of a row without children
+	ahead  bool     // the next one is the first
 	sorted bool
 	turns  int // pods brought forward one by one
 	// below are the children with anybody waiting, as a heap; at is the position in
@@ -36,6 +37,13 @@ type lane struct {
 	below []int32
 	at    int32
 	rank  rank
+}
+
+// waiter is a pod in line, with the one shape that it asks for; None where there is
+// more to it. Looking at a pod is slow where very many wait.
+type waiter struct {
+	pod   cluster.PodID
+	shape cluster.ShapeID
 }
 
 // rank is what the order of siblings goes by.
@@ -51,8 +59,12 @@ type rank struct {
 func (s *Standing) Line(v *cluster.View, pods []cluster.PodID, compare func(a, b cluster.PodID) int) *Line {
 	l := &Line{standing: s, view: v, compare: compare, lanes: make([]lane, len(s.rows)), left: len(pods), last: -1}
 	for _, pod := range pods {
-		lane := &l.lanes[s.rowOf(v.Pod(pod).Spec.Queue)]
-		lane.pods = append(lane.pods, pod)
+		spec := v.Pod(pod).Spec
+		lane, shape := &l.lanes[s.rowOf(spec.Queue)], spec.Shape
+		if spec.Group != cluster.None || len(spec.Alternatives) > 0 {
+			shape = cluster.None
+		}
+		lane.pods = append(lane.pods, waiter{pod, shape})
 	}
 	l.rebuild(s.root())
 	return l
@@ -75,8 +87,8 @@ func (l *Line) Next() (cluster.PodID, bool) {
 		at = l.lanes[at].below[0]
 	}
 	lane := &l.lanes[at]
-	pod := lane.pods[0]
-	lane.pods = lane.pods[1:]
+	pod := lane.pods[0].pod
+	lane.pods, lane.ahead = lane.pods[1:], lane.sorted
 	l.left--
 	l.last = at
 	return pod, true
@@ -89,12 +101,20 @@ func (l *Line) Changed(q cluster.QueueID) {
 	}
 }
 
-// Keep leaves those in line that keep says yes to. Keep may change what queues use.
-func (l *Line) Keep(keep func(cluster.PodID) bool) {
+// Keep leaves those in line that keep says yes to, which may change what queues use.
+// Pods that ask for no more than a shape are kept unasked while hope says yes to that.
+func (l *Line) Keep(hope func(cluster.ShapeID) bool, keep func(cluster.PodID) bool) {
 	l.left, l.sifting = 0, true
 	for i := range l.lanes {
 		lane := &l.lanes[i]
-		lane.pods = slices.DeleteFunc(lane.pods, func(pod cluster.PodID) bool { return !keep(pod) })
+		if len(lane.pods) == 0 {
+			continue
+		}
+		first := lane.pods[0].pod
+		lane.pods = slices.DeleteFunc(lane.pods, func(w waiter) bool {
+			return (w.shape == cluster.None || !hope(w.shape)) && !keep(w.pod)
+		})
+		lane.ahead = lane.ahead && len(lane.pods) > 0 && (lane.sorted || lane.pods[0].pod == first)
 		l.left += len(lane.pods)
 	}
 	l.last, l.sifting = -1, false
@@ -144,7 +164,7 @@ func (l *Line) reckon(at int32) {
 		lane.rank.head = l.lanes[lane.below[0]].rank.head
 	case len(lane.pods) > 0:
 		l.bringForward(lane)
-		lane.rank.head = lane.pods[0]
+		lane.rank.head = lane.pods[0].pod
 	default:
 		return
 	}
@@ -184,20 +204,22 @@ const sortAfter = 16
 // bringForward moves the pod whose turn it is to the head of the lane.
 func (l *Line) bringForward(lane *lane) {
 	switch {
-	case lane.sorted:
+	case lane.ahead:
+		return
 	case lane.turns >= sortAfter:
-		slices.SortFunc(lane.pods, l.compare)
+		slices.SortFunc(lane.pods, func(a, b waiter) int { return l.compare(a.pod, b.pod) })
 		lane.sorted = true
 	default:
 		first := 0
 		for i := range lane.pods {
-			if l.compare(lane.pods[i], lane.pods[first]) < 0 {
+			if l.compare(lane.pods[i].pod, lane.pods[first].pod) < 0 {
 				first = i
 			}
 		}
 		lane.pods[0], lane.pods[first] = lane.pods[first], lane.pods[0]
 		lane.turns++
 	}
+	lane.ahead = true
 }
 
 // order compares two siblings; the lesser has the turn.
