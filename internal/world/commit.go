@@ -101,6 +101,7 @@ func (w *World) acceptEvict(d *decision.Decision, p *cluster.Pod) error {
 	}
 	w.ledger.SetPhase(d.Pod, cluster.PhaseTerminating)
 	w.addIntent(d)
+	w.disturbed(d.Pod)
 	return nil
 }
 
@@ -165,6 +166,7 @@ func (e Evicted) apply(w *World) error {
 		return err
 	}
 	w.lose(id)
+	w.displaced(id)
 	return nil
 }
 

@@ -21,6 +21,8 @@ type GroupAdded struct {
 	Minimum int32
 	// Queue is the queue of members that name none; empty: none.
 	Queue string
+	// Job is the job of members that come after the group and name none.
+	Job string `json:",omitempty"`
 	// Hold is how long a group of which nothing has run yet may keep the room of its
 	// placed members while others have lost theirs. 0: five minutes.
 	Hold moment.Span
@@ -43,6 +45,7 @@ func (e GroupAdded) apply(w *World) error {
 	id := w.groupNamed(e.Name)
 	g := w.ledger.EditGroup(id)
 	g.Known, g.Minimum, g.Hold, g.Queue = true, e.Minimum, holdOf(e.Hold), queue
+	g.Job = w.jobNamed(e.Job)
 	if queue != cluster.None && g.Members > 0 {
 		w.enqueue(id, queue)
 	}
@@ -77,7 +80,7 @@ func (w *World) enqueue(id cluster.GroupID, queue cluster.QueueID) {
 		}
 		spec := *p.Spec
 		spec.Queue = queue
-		w.ledger.EditPod(cluster.PodID(i)).Spec = &spec
+		w.ledger.Respecify(cluster.PodID(i), &spec)
 	}
 }
 
@@ -111,8 +114,10 @@ func (e GroupRemoved) apply(w *World) error {
 		return fmt.Errorf("group %q: no such group", e.Name)
 	}
 	g := w.ledger.EditGroup(id)
-	g.Known, g.Minimum, g.Hold, g.Queue = false, 0, 0, cluster.None
+	job := g.Job
+	g.Known, g.Minimum, g.Hold, g.Queue, g.Job = false, 0, 0, cluster.None, cluster.None
 	w.dropGroup(id)
+	w.dropJob(job)
 	return nil
 }
 

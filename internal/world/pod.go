@@ -62,6 +62,7 @@ type PodAdded struct {
 	Kind         string
 	Queue        string
 	Group        string // starts with the others of it, or waits; it may come later
+	Job          string `json:",omitempty"` // it may come later; empty: that of the group, if it has one
 	Priority     int32
 	Request      Request
 	Alternatives []Request
@@ -105,19 +106,23 @@ func (e PodAdded) apply(w *World) error {
 	if e.UID == "" {
 		e.UID = e.Name
 	}
-	group := cluster.GroupID(cluster.None)
+	group, job := cluster.GroupID(cluster.None), w.jobNamed(e.Job)
 	if e.Group != "" {
 		group = w.groupNamed(e.Group)
-		if queue == cluster.None {
-			queue = w.ledger.Group(group).Queue
+		if job == cluster.None {
+			job = w.ledger.Group(group).Job
 		}
 	}
 	spec := &cluster.PodSpec{
-		Name: e.Name, UID: e.UID, Shape: w.shape(&e.Request, e.Kind), Kind: w.Symbol(e.Kind),
-		Group: group, Job: cluster.None, Service: cluster.None, Queue: queue, Rank: cluster.None,
-		Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected, PreemptNever: e.PreemptNever,
-		Policy: w.Symbol(e.Policy),
+		Name: e.Name, UID: e.UID, Group: group, Job: job, Service: cluster.None, Rank: cluster.None,
+		PreemptNever: e.PreemptNever, Policy: w.Symbol(e.Policy),
+		Own: cluster.PodOwn{Queue: queue, Kind: w.Symbol(e.Kind), Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected},
 	}
+	w.inherit(spec)
+	if e.Kind == "" {
+		e.Kind = w.interner.Symbols().Text(spec.Kind)
+	}
+	spec.Shape = w.shape(&e.Request, e.Kind)
 	for i := range e.Alternatives {
 		spec.Alternatives = append(spec.Alternatives, w.shape(&e.Alternatives[i], e.Kind))
 	}
@@ -274,6 +279,7 @@ func (e PodRemoved) apply(w *World) error {
 	}
 	delete(w.pods, e.Name)
 	w.dropGroup(w.ledger.Pod(id).Spec.Group)
+	w.dropJob(w.ledger.Pod(id).Spec.Job)
 	w.forget(id)
 	w.freePods = append(w.freePods, id)
 	return nil

@@ -19,6 +19,7 @@ type World struct {
 	domains map[string]cluster.DomainID
 	queues  map[string]cluster.QueueID
 	groups  map[string]cluster.GroupID
+	jobs    map[string]cluster.JobID
 	budgets map[string]cluster.BudgetID
 	classes map[uint64]cluster.ClassID
 	shapes  map[uint64]cluster.ShapeID
@@ -31,6 +32,7 @@ type World struct {
 	freeNodes   map[int32][]cluster.NodeID // by number of devices
 	freeIntents []cluster.IntentID
 	freeGroups  []cluster.GroupID
+	freeJobs    []cluster.JobID
 	freeClaims  []int32
 	society     society
 	extended    map[string]cluster.Dim
@@ -46,6 +48,7 @@ func New() *World {
 		domains:   make(map[string]cluster.DomainID),
 		queues:    make(map[string]cluster.QueueID),
 		groups:    make(map[string]cluster.GroupID),
+		jobs:      make(map[string]cluster.JobID),
 		budgets:   make(map[string]cluster.BudgetID),
 		classes:   make(map[uint64]cluster.ClassID),
 		shapes:    make(map[uint64]cluster.ShapeID),

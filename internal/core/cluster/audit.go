@@ -15,7 +15,7 @@ func Audit(v *View) error {
 		view: v, milli: make([]quantity.MilliGPU, v.Devices.Len()), memory: make([]quantity.Bytes, v.Devices.Len()),
 		holders: make([]int32, v.Devices.Len()), counters: make(map[DeviceID][]int64), used: make([]Vector, v.Nodes.Len()), pods: make([]int, v.Nodes.Len()),
 	}
-	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.hashes, a.company, a.queues, a.groups, a.waiting, a.intents} {
+	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.hashes, a.company, a.queues, a.groups, a.jobs, a.waiting, a.intents} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -275,6 +275,22 @@ func (a *audit) groups() error {
 		}
 		if g.Stuck() != (g.Deadline > 0) {
 			return fmt.Errorf("audit: group %s: %d of at least %d members placed, has run: %v, with the deadline %v", g.Name, g.Placed, g.Minimum, g.Ran, g.Deadline)
+		}
+	}
+	return nil
+}
+
+func (a *audit) jobs() error {
+	v := a.view
+	members := make([]int32, v.Jobs.Len())
+	for i := range v.Pods.Len() {
+		if p := v.Pod(PodID(i)); p.Phase != PhaseGone && p.Spec.Job != None {
+			members[p.Spec.Job]++
+		}
+	}
+	for i := range members {
+		if j := v.Job(JobID(i)); j.Members != members[i] {
+			return fmt.Errorf("audit: job %s: %d pods, counted %d", j.Name, j.Members, members[i])
 		}
 	}
 	return nil

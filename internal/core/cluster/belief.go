@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
@@ -15,6 +16,8 @@ type Beliefs struct {
 	Demand  *Demand
 	Worth   *Worth
 	Needs   *Needs
+	// Durations tells how long runs took.
+	Durations *Durations
 }
 
 // Demand is what is expected to be asked for: the shapes seen, with weights that
@@ -107,6 +110,40 @@ type Need struct {
 	Runs   int32          // how many it rests on
 }
 
+// Durations tells, per kind, how long runs took from start to end.
+type Durations struct {
+	ByKind map[Symbol]Duration
+}
+
+// Duration is a forecast for one kind of run.
+type Duration struct {
+	Mean   moment.Span
+	Spread moment.Span // mean distance of a run from Mean
+	Runs   int32       // how many it rests on
+}
+
+// Of returns the forecast for a kind; zero where nothing is known.
+func (d *Durations) Of(kind Symbol) Duration {
+	if d == nil || kind == 0 {
+		return Duration{}
+	}
+	return d.ByKind[kind]
+}
+
+// ExpectedRun is how long a run of the pod is expected to take, and how far off
+// that may be: as declared, else as earlier runs of its kind; zero where nothing is
+// known.
+func (v *View) ExpectedRun(p *Pod) (mean, spread moment.Span) {
+	if p.Spec.Expected > 0 {
+		return p.Spec.Expected, 0
+	}
+	if v.Beliefs == nil {
+		return 0, 0
+	}
+	d := v.Beliefs.Durations.Of(p.Spec.Kind)
+	return d.Mean, d.Spread
+}
+
 // Check says what is wrong with beliefs that come from outside: tables of the
 // wrong form, shapes that do not exist.
 func (b *Beliefs) Check(v *View) error {
@@ -117,6 +154,13 @@ func (b *Beliefs) Check(v *View) error {
 		for i, row := range b.Demand.Rows {
 			if row.Shape < 0 || int(row.Shape) >= v.Shapes.Len() {
 				return fmt.Errorf("demand row %d: shape %d: there are %d", i, row.Shape, v.Shapes.Len())
+			}
+		}
+	}
+	if b.Durations != nil {
+		for kind, d := range b.Durations.ByKind { // order: one that is wrong is enough
+			if d.Mean < 0 || d.Spread < 0 || d.Runs < 0 {
+				return fmt.Errorf("duration of kind %q: mean %v, spread %v, %d runs: must not be negative", v.Symbols.Text(kind), d.Mean, d.Spread, d.Runs)
 			}
 		}
 	}

@@ -30,6 +30,11 @@ func (v *View) Digest() uint64 {
 			sum += v.groupDigest(g)
 		}
 	}
+	for i := range v.Jobs.Len() {
+		if j := v.Jobs.At(int32(i)); j.Known || j.Members > 0 {
+			sum += v.jobDigest(j)
+		}
+	}
 	for i := range v.Domains.Len() {
 		d := v.Domains.At(int32(i))
 		sum += chance.Fold(d.Totals.digest(4), d.Key)
@@ -60,7 +65,30 @@ func (v *View) podDigest(p *Pod) uint64 {
 	if p.Spec.Group != None {
 		h = chance.Fold(h, v.Group(p.Spec.Group).Key)
 	}
+	if p.Spec.Job != None {
+		h = chance.Hash(20, h, v.Job(p.Spec.Job).Key)
+	}
+	if p.Evictions > 0 || p.Displaced > 0 {
+		h = chance.Hash(21, h, uint64(p.Displaced), uint64(p.Evictions))
+	}
 	return chance.Fold(h, v.PlacementDigest(&p.Placement))
+}
+
+func (v *View) jobDigest(j *Job) uint64 {
+	h := chance.Hash(22, j.Key, uint64(j.Priority), uint64(j.SLATotal), uint64(j.Deadline), uint64(j.MinWorkers), uint64(j.MaxWorkers), uint64(j.Expected))
+	h = chance.Hash(h, uint64(j.Checkpoint.Last), uint64(j.Checkpoint.Period), uint64(j.Checkpoint.Write), uint64(j.Checkpoint.Restart))
+	h = chance.Hash(h, uint64(j.Disruptions), uint64(j.Members), uint64(j.Displaced), uint64(j.Evictions))
+	h = chance.Hash(h, chance.HashString(v.Symbols.Text(j.Kind)), chance.HashString(v.Symbols.Text(j.SLA)))
+	if j.Queue != None {
+		h = chance.Fold(h, v.Queues.At(int32(j.Queue)).Key)
+	}
+	if j.Preemptible {
+		h++
+	}
+	if j.Known {
+		h += 2
+	}
+	return h
 }
 
 func (v *View) groupDigest(g *Group) uint64 {
@@ -73,6 +101,9 @@ func (v *View) groupDigest(g *Group) uint64 {
 	}
 	if g.Ran {
 		h += 2
+	}
+	if g.Job != None {
+		h = chance.Hash(23, h, v.Job(g.Job).Key)
 	}
 	return h
 }

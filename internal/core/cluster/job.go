@@ -69,27 +69,72 @@ const (
 	AfterStart
 )
 
-// Job is work with an end. A rigid job has one configuration.
+// Job is work with an end. A rigid job has one configuration. Pods and groups name
+// their job, before it comes or after; Known says that it was told of itself.
 type Job struct {
 	Name           string
 	Key            uint64
 	Generation     uint32
+	Known          bool
 	Kind           Symbol // declared, else a hash of its owner's template
 	Queue          QueueID
 	State          JobState
 	Attempts       int32
 	Priority       int32
 	SLA            Symbol
+	SLATotal       moment.Span    // from the arrival of a pod to its end; 0: no promise
 	Deadline       moment.Instant // Never without one
 	Preemptible    bool
+	MinWorkers     int32 // an elastic job runs with as few
+	MaxWorkers     int32 // and makes use of as many; 0: not elastic
 	Expected       moment.Span
 	Progress       quantity.Milli // done, in thousandths
 	Checkpoint     Checkpoint
 	Configurations []Configuration
 	Chosen         int32 // index of the configuration in force; None before
 	After          []Dependency
-	Disruptions    int32 // evictions still allowed in the window; None: no limit
+	Disruptions    int32 // how often it may still be evicted; None: no limit
+	// Members counts the pods that name the job.
+	Members int32
+	// Displaced is when pods of it were evicted last, by a decision; 0: never.
+	// Evictions counts how often: pods that are told to go at one instant are once.
+	Displaced moment.Instant
+	Evictions int32
 }
+
+// Saves says whether the job can be asked to save its state before it goes.
+func (j *Job) Saves() bool { return j.Checkpoint.Write > 0 }
+
+// Job returns a job for reading.
+func (v *View) Job(id JobID) *Job { return v.Jobs.At(int32(id)) }
+
+// JobOf returns the job of a pod: its own, or that of its group; nil where there is
+// none, or where it was not told of yet.
+func (v *View) JobOf(p *Pod) *Job {
+	id := p.Spec.Job
+	if id == None && p.Spec.Group != None {
+		id = v.Group(p.Spec.Group).Job
+	}
+	if id == None || !v.Job(id).Known {
+		return nil
+	}
+	return v.Job(id)
+}
+
+// AddJob adds a job without pods, under a fresh id or one that nobody names any
+// more.
+func (l *Ledger) AddJob(j Job, reuse JobID) JobID {
+	if reuse == None {
+		return JobID(l.Jobs.grow(l.owner, j))
+	}
+	j.Generation = l.Job(reuse).Generation + 1
+	*l.EditJob(reuse) = j
+	return reuse
+}
+
+// EditJob returns a job for changing what no account depends on. Members follow the
+// pods.
+func (l *Ledger) EditJob(id JobID) *Job { return l.Jobs.own(int32(id), l.owner, l.recording) }
 
 // Service is work without an end: replicas that answer requests.
 type Service struct {
@@ -228,4 +273,7 @@ type Intent struct {
 	Place    Placement
 	Accepted moment.Instant
 	Deadline moment.Instant
+	// After lists the decisions that have to end before this one is carried out: of a
+	// hold, those that leave the room it stands for.
+	After []uint64
 }

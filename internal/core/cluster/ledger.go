@@ -145,7 +145,25 @@ func (l *Ledger) setPhase(id PodID, phase Phase) {
 	if p.Spec.Group != None {
 		l.countMember(p.Spec.Group, p.Phase, phase)
 	}
+	if p.Spec.Job != None && (p.Phase == PhaseGone) != (phase == PhaseGone) {
+		if row := l.EditJob(p.Spec.Job); phase == PhaseGone {
+			row.Members--
+		} else {
+			row.Members++
+		}
+	}
 	p.Phase = phase
+}
+
+// Respecify gives a pod another spec that asks for the same, of the same group and
+// job. The queue may differ only while it holds nothing.
+func (l *Ledger) Respecify(id PodID, spec *PodSpec) {
+	p := l.pod(id)
+	if p.Phase.Charged() && p.Spec.Queue != spec.Queue || p.Spec.Group != spec.Group || p.Spec.Job != spec.Job {
+		panic(fmt.Sprintf("cluster: pod %d in phase %v is given another queue, group or job", id, p.Phase))
+	}
+	l.LowestPriority = min(l.LowestPriority, spec.Priority)
+	p.Spec = spec
 }
 
 // SetPhase moves a pod between phases that hold the same: charged ones, or

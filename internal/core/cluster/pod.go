@@ -202,6 +202,18 @@ type PodSpec struct {
 	// PreemptNever says that nothing is to be evicted for the pod.
 	PreemptNever bool
 	Policy       Symbol
+	// Own is what the pod said of itself: its job speaks where it said nothing.
+	Own PodOwn
+}
+
+// PodOwn is what a pod says of itself that its job says otherwise.
+type PodOwn struct {
+	Queue     QueueID // None: nothing said
+	Kind      Symbol
+	Priority  int32 // 0: nothing said
+	SLATotal  moment.Span
+	Expected  moment.Span
+	Protected bool
 }
 
 // Pod is one row of the pod table.
@@ -222,4 +234,8 @@ type Pod struct {
 	Bound     moment.Instant // of this attempt
 	Started   moment.Instant // of this attempt
 	HeldUntil moment.Instant // meaningful while held
+	// Displaced is when it was evicted last, by a decision; 0: never. Evictions
+	// counts how often.
+	Displaced moment.Instant
+	Evictions int32
 }

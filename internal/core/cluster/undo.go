@@ -3,13 +3,13 @@ package cluster
 // ledgerMark is a point that a ledger can return to while it records: all tables
 // that a placement or an intent may write.
 type ledgerMark struct {
-	nodes, devices, pods, queues, domains, classes, groups, intents, waiting tableMark
+	nodes, devices, pods, queues, domains, classes, groups, jobs, intents, waiting tableMark
 }
 
 func (l *Ledger) mark() ledgerMark {
 	return ledgerMark{
 		nodes: l.Nodes.mark(), devices: l.Devices.mark(), pods: l.Pods.mark(), queues: l.Queues.mark(), domains: l.Domains.mark(),
-		classes: l.Classes.mark(), groups: l.Groups.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(),
+		classes: l.Classes.mark(), groups: l.Groups.mark(), jobs: l.Jobs.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(),
 	}
 }
 
@@ -21,6 +21,7 @@ func (l *Ledger) rollback(m ledgerMark) {
 	l.Domains.rollback(m.domains, l.owner)
 	l.Classes.rollback(m.classes, l.owner)
 	l.Groups.rollback(m.groups, l.owner)
+	l.Jobs.rollback(m.jobs, l.owner)
 	l.Intents.rollback(m.intents, l.owner)
 	l.waiting.rollback(m.waiting, l.owner)
 }
@@ -34,6 +35,7 @@ func (l *Ledger) forgetUndo() {
 	l.Domains.forgetUndo()
 	l.Classes.forgetUndo()
 	l.Groups.forgetUndo()
+	l.Jobs.forgetUndo()
 	l.Intents.forgetUndo()
 	l.waiting.forgetUndo()
 }

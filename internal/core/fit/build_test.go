@@ -92,7 +92,7 @@ func (r *rack) shape(devices ...cluster.DeviceRequest) cluster.ShapeID {
 func (r *rack) pod(shape cluster.ShapeID) cluster.PodID {
 	name := fmt.Sprintf("p%d", r.Pods.Len())
 	return r.AddPod(cluster.Pod{
-		Spec: &cluster.PodSpec{Name: name, UID: name, Shape: shape, Queue: cluster.None, Group: cluster.None}, Phase: cluster.PhaseWaiting,
+		Spec: &cluster.PodSpec{Name: name, UID: name, Shape: shape, Queue: cluster.None, Group: cluster.None, Job: cluster.None}, Phase: cluster.PhaseWaiting,
 		Placement: cluster.Nowhere(), LastNode: cluster.None, Intent: cluster.None,
 	}, cluster.None)
 }
