@@ -60,6 +60,7 @@ type interp struct {
 	pods     int
 
 	because  map[string]decision.Explanation // of the pods that were placed, by name
+	held     []decision.Decision             // binds that come after evictions under way
 	excluded []exclusion
 	digests  []uint64 // those shown, in order of first sight
 }

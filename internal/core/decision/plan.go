@@ -54,8 +54,17 @@ type Decision struct {
 	// Together, when set, ties decisions with the same value: all of them are
 	// carried out, or none.
 	Together uint64
+	// Deadline is, of a bind that comes after evictions, until when the room is held
+	// for it; of an eviction that saves first, when the pod goes, saved or not.
 	Deadline moment.Instant
-	Because  Explanation
+	// Yields says of an eviction that the room is for binds of the same plan: when
+	// these come to nothing before it has begun, it is not carried out.
+	Yields bool `json:",omitempty"`
+	// Save asks, with an eviction, to save the state of the work first: the pod goes
+	// when that is done, or at the Deadline. In Kubernetes that is the signal to
+	// terminate with so much grace.
+	Save    bool `json:",omitempty"`
+	Because Explanation
 }
 
 // Waiting is a pod that stays without a place, and what binds it. Pods of one
