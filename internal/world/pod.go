@@ -57,12 +57,16 @@ type Toleration struct {
 
 // PodAdded makes a pod known; it waits from then on.
 type PodAdded struct {
-	Name         string
-	UID          string // empty: the name
-	Kind         string
-	Queue        string
-	Group        string // starts with the others of it, or waits; it may come later
-	Job          string `json:",omitempty"` // it may come later; empty: that of the group, if it has one
+	Name  string
+	UID   string // empty: the name
+	Kind  string
+	Queue string
+	Group string // starts with the others of it, or waits; it may come later
+	// Job may come later; empty: that of the group, if it has one.
+	Job string `json:",omitempty"`
+	// Ranked says that the pod has a Rank within its group, from 0.
+	Ranked       bool  `json:",omitempty"`
+	Rank         int32 `json:",omitempty"`
 	Priority     int32
 	Request      Request
 	Alternatives []Request
@@ -86,6 +90,9 @@ type PodAdded struct {
 func (e PodAdded) apply(w *World) error {
 	if _, dup := w.pods[e.Name]; dup || e.Name == "" {
 		return fmt.Errorf("pod: name %q: must be new and not empty", e.Name)
+	}
+	if e.Rank < 0 || !e.Ranked && e.Rank != 0 {
+		return fmt.Errorf("pod %s: rank %d, ranked: %v: must not be negative, and 0 for a pod without", e.Name, e.Rank, e.Ranked)
 	}
 	queue := cluster.QueueID(cluster.None)
 	if e.Queue != "" {
@@ -113,8 +120,12 @@ func (e PodAdded) apply(w *World) error {
 			job = w.ledger.Group(group).Job
 		}
 	}
+	rank := int32(cluster.None)
+	if e.Ranked {
+		rank = e.Rank
+	}
 	spec := &cluster.PodSpec{
-		Name: e.Name, UID: e.UID, Group: group, Job: job, Service: cluster.None, Rank: cluster.None,
+		Name: e.Name, UID: e.UID, Group: group, Job: job, Service: cluster.None, Rank: rank,
 		PreemptNever: e.PreemptNever, Policy: w.Symbol(e.Policy),
 		Own: cluster.PodOwn{Queue: queue, Kind: w.Symbol(e.Kind), Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected},
 	}
@@ -295,8 +306,8 @@ func (e Started) apply(w *World) error {
 	}
 	w.ledger.SetPhase(id, cluster.PhaseRunning)
 	w.ledger.EditPod(id).Started = w.now
-	if group := w.ledger.Pod(id).Spec.Group; group != cluster.None {
-		w.ledger.EditGroup(group).Ran = true
+	for g := w.ledger.Pod(id).Spec.Group; g != cluster.None; g = w.ledger.Group(g).Parent {
+		w.ledger.EditGroup(g).Ran = true
 	}
 	return nil
 }

@@ -259,25 +259,63 @@ func (a *audit) queues() error {
 
 func (a *audit) groups() error {
 	v := a.view
-	members, placed := make([]int32, v.Groups.Len()), make([]int32, v.Groups.Len())
+	type sums struct{ members, placed, tree, children, whole int32 }
+	counted := make([]sums, v.Groups.Len())
 	for i := range v.Pods.Len() {
 		p := v.Pod(PodID(i))
 		if p.Phase == PhaseGone || p.Spec.Group == None {
 			continue
 		}
-		members[p.Spec.Group]++
+		counted[p.Spec.Group].members++
 		if p.Phase.inPlace() {
-			placed[p.Spec.Group]++
+			counted[p.Spec.Group].placed++
+			for g := p.Spec.Group; g != None; g = v.Group(g).Parent {
+				counted[g].tree++
+			}
 		}
 	}
-	for i := range members {
+	for i := range counted {
+		if g := v.Group(GroupID(i)); g.Parent != None {
+			counted[g.Parent].children++
+			if g.Whole() {
+				counted[g.Parent].whole++
+			}
+		}
+	}
+	for i, want := range counted {
 		g := v.Group(GroupID(i))
-		if g.Members != members[i] || g.Placed != placed[i] {
-			return fmt.Errorf("audit: group %s: %d members and %d placed, counted %d and %d", g.Name, g.Members, g.Placed, members[i], placed[i])
+		if have := (sums{g.Members, g.Placed, g.TreePlaced, g.Children, g.WholeGroups}); have != want {
+			return fmt.Errorf("audit: group %s: members, placed, in the tree, children, whole ones %v, counted %v", g.Name, have, want)
 		}
 		if g.Stuck() != (g.Deadline > 0) {
 			return fmt.Errorf("audit: group %s: %d of at least %d members placed, has run: %v, with the deadline %v", g.Name, g.Placed, g.Minimum, g.Ran, g.Deadline)
 		}
+		if err := v.auditLists(GroupID(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// auditLists goes through what a group lists.
+func (v *View) auditLists(id GroupID) error {
+	g := v.Group(id)
+	if g.Members == 0 && g.Children == 0 && g.firstMember == None && g.firstChild == None {
+		return nil
+	}
+	children, members := int32(0), int32(0)
+	for c := range v.Children(id) {
+		if children++; v.Group(c).Parent != id || children > g.Children {
+			return fmt.Errorf("audit: group %s lists %s as its child, it is not", g.Name, v.Group(c).Name)
+		}
+	}
+	for pod := range v.Members(id) {
+		if members++; v.Pod(pod).Spec.Group != id || v.Pod(pod).Phase == PhaseGone || members > g.Members {
+			return fmt.Errorf("audit: group %s lists pod %s, which is not its member", g.Name, v.Pod(pod).Spec.Name)
+		}
+	}
+	if children != g.Children || members != g.Members {
+		return fmt.Errorf("audit: group %s lists %d children and %d members, it has %d and %d", g.Name, children, members, g.Children, g.Members)
 	}
 	return nil
 }

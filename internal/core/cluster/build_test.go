@@ -53,6 +53,17 @@ func newSite() *site {
 	for i, name := range []string{"plain", "gpu", "mig"} {
 		l.AddClass(cluster.Class{Name: name, Key: uint64(i + 1)})
 	}
+	// A tree of groups; as they have run, no clock is needed for them.
+	for i := range 3 {
+		name := fmt.Sprint("group-", i)
+		id := l.AddGroup(cluster.Group{
+			Name: name, Key: chance.HashString(name), Known: true, Ran: true, Minimum: int32(i), Groups: int32(min(i, 1) - 1),
+			Job: cluster.None, Queue: cluster.None,
+		}, cluster.None)
+		if i > 0 {
+			l.SetParent(id, 0)
+		}
+	}
 	var extended []cluster.Symbol
 	for i := range extendedDims {
 		extended = append(extended, s.names.Intern(fmt.Sprintf("example.com/thing%d", i)))
@@ -105,7 +116,7 @@ func (s *site) addNode(name string, class int) cluster.NodeID {
 func (s *site) addPod(name string, shape int, at moment.Instant) cluster.PodID {
 	spec := &cluster.PodSpec{
 		Name: name, UID: name, Shape: s.shapes[shape], Queue: cluster.QueueID(shape%3 - 1),
-		Group: cluster.None, Job: cluster.None, Service: cluster.None, Rank: cluster.None,
+		Group: cluster.GroupID(shape%4 - 1), Job: cluster.None, Service: cluster.None, Rank: cluster.None,
 	}
 	if shape > 0 {
 		spec.Alternatives = []cluster.ShapeID{s.shapes[shape-1]}
@@ -176,7 +187,9 @@ func (s *site) step(t *rapid.T) {
 	l := s.ledger
 	pod := rapid.SampledFrom(s.pods).Draw(t, "pod")
 	p := l.Pod(pod)
-	switch rapid.IntRange(0, 11).Draw(t, "step") {
+	switch rapid.IntRange(0, 12).Draw(t, "step") {
+	case 12:
+		l.ReviseGroup(cluster.GroupID(1+rapid.IntRange(0, 1).Draw(t, "group")), func(g *cluster.Group) { g.Minimum = 3 - g.Minimum })
 	case 0:
 		node := rapid.SampledFrom(s.nodes).Draw(t, "node")
 		l.SetLife(node, rapid.SampledFrom([]cluster.Life{cluster.LifeReady, cluster.LifeReady, cluster.LifeDraining}).Draw(t, "life"))

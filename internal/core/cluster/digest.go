@@ -26,7 +26,7 @@ func (v *View) Digest() uint64 {
 		sum += h
 	}
 	for i := range v.Groups.Len() {
-		if g := v.Groups.At(int32(i)); g.Known || g.Members > 0 {
+		if g := v.Groups.At(int32(i)); g.Known || g.Members > 0 || g.Children > 0 {
 			sum += v.groupDigest(g)
 		}
 	}
@@ -74,6 +74,9 @@ func (v *View) podDigest(p *Pod) uint64 {
 	if p.Evictions > 0 || p.Displaced > 0 {
 		h = chance.Hash(21, h, uint64(p.Displaced), uint64(p.Evictions))
 	}
+	if p.Spec.Rank != None {
+		h = chance.Hash(h, uint64(p.Spec.Rank))
+	}
 	return chance.Fold(h, v.PlacementDigest(&p.Placement))
 }
 
@@ -107,6 +110,18 @@ func (v *View) groupDigest(g *Group) uint64 {
 	}
 	if g.Job != None {
 		h = chance.Hash(23, h, v.Job(g.Job).Key)
+	}
+	if g.Parent != None || g.Wished != 0 || g.Groups != 0 || g.Comm != CommNone {
+		h = chance.Hash(h, uint64(g.Wished), uint64(g.Groups), uint64(g.Comm))
+		if g.Parent != None {
+			h = chance.Fold(h, v.Group(g.Parent).Key)
+		}
+	}
+	for _, wish := range g.Topology {
+		h = chance.Hash(h, uint64(wish.Level))
+		if wish.Required {
+			h++
+		}
 	}
 	return h
 }

@@ -143,7 +143,7 @@ func (l *Ledger) setPhase(id PodID, phase Phase) {
 		*l.waiting.own(int32(id)/64, l.owner, l.recording) ^= 1 << (uint(id) % 64)
 	}
 	if p.Spec.Group != None {
-		l.countMember(p.Spec.Group, p.Phase, phase)
+		l.countMember(id, p.Spec.Group, p.Phase, phase)
 	}
 	if p.Spec.Job != None && (p.Phase == PhaseGone) != (phase == PhaseGone) {
 		if row := l.EditJob(p.Spec.Job); phase == PhaseGone {

@@ -238,4 +238,7 @@ type Pod struct {
 	// counts how often.
 	Displaced moment.Instant
 	Evictions int32
+
+	// The list of its group's members.
+	nextMember, lastMember PodID
 }

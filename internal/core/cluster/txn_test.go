@@ -20,6 +20,7 @@ type deep struct {
 	Domains []cluster.Domain
 	Classes []cluster.Class
 	Intents []cluster.Intent
+	Groups  []cluster.Group
 	Waiting []cluster.PodID
 	Digest  uint64
 }
@@ -53,13 +54,14 @@ func deepCopy(v *cluster.View) deep {
 		Domains: rows(&v.Domains, func(*cluster.Domain) {}),
 		Classes: rows(&v.Classes, func(*cluster.Class) {}),
 		Intents: rows(&v.Intents, func(in *cluster.Intent) { in.Place.Grants = slices.Clone(in.Place.Grants) }),
+		Groups:  rows(&v.Groups, func(*cluster.Group) {}),
 		Waiting: v.AppendWaiting(nil),
 		Digest:  v.Digest(),
 	}
 }
 
 func difference(want, got deep) string {
-	return cmp.Diff(want, got, cmp.Comparer(func(a, b cluster.Vector) bool { return a.Equal(&b) }))
+	return cmp.Diff(want, got, cmp.Comparer(func(a, b cluster.Vector) bool { return a.Equal(&b) }), cmp.AllowUnexported(cluster.Pod{}, cluster.Group{}))
 }
 
 // After each Rollback the digest and every table equal the deep copy taken at

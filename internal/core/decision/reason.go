@@ -50,13 +50,20 @@ const (
 	// What keeps a member of a group waiting before anything is searched for it.
 	GroupUnknown // the group it names does not exist
 	GroupMembers // fewer members have come than have to start together
+	GroupParent  // the group above it does not exist
+	GroupParts   // fewer sub-groups have come than have to start together
+	GroupWished  // its group has as many members as it wished for
+
+	GroupCapacity // not even an empty domain, or cluster, holds as many members
 )
 
 // Future returns what has to happen before the answer of a code can change.
 func (c Code) Future() Future {
 	switch {
-	case c == GroupUnknown || c == GroupMembers:
+	case c >= GroupUnknown && c <= GroupWished:
 		return AfterChange
+	case c == GroupCapacity:
+		return Never
 	case c >= NodeRoom:
 		return AfterRoom
 	case c > NodeCapacity || c == NoNodes || c == Fits:
@@ -91,7 +98,9 @@ type Reason struct {
 	Nodes, Of int32
 	// Queue is the one at its limit, for QueueLimit.
 	Queue cluster.QueueID
-	// Group is the one that does not exist, for GroupUnknown.
+	// Group is the one that does not exist, for GroupUnknown and GroupParent; for
+	// GroupMembers, GroupParts and GroupWished, and where Members is set, the one that
+	// they are about.
 	Group cluster.GroupID
 	// Members is how many have to start together, where a group waits: Seated of
 	// them have a place or would get one, and the rest is about the next. 0: the
@@ -100,6 +109,8 @@ type Reason struct {
 	// Guarded is on how many nodes pods of lower priority would have to go, and
 	// disruption budgets keep them.
 	Guarded int32
+	// Domain is the one that came closest, where members must share one.
+	Domain cluster.Spot
 	// About names the relation that binds, for those between pods.
 	About cluster.Symbol
 }
