@@ -59,7 +59,7 @@ func TestNoVictimOutranksItsWinner(t *testing.T) {
 	evictions := 0
 	rapid.Check(t, func(t *rapid.T) {
 		from := drawn{t: t}
-		policy := &engine.Policy{Name: "packed", Score: packed, Preempts: true}
+		policy := &engine.Policy{Name: "packed", Score: packed, Yields: rules()}
 		c := newTown(t, from)
 		for number := range uint64(1 + from.below(8)) {
 			for range from.below(8) {

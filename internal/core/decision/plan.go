@@ -32,6 +32,20 @@ type Explanation struct {
 	// RunnersUp are the next best nodes, best first: as many as the cycle asked for,
 	// where the policy gives scores.
 	RunnersUp []RunnerUp `json:",omitempty"`
+	// Yield says of an eviction for whom it is and what it costs.
+	Yield *Yield `json:",omitempty"`
+}
+
+// Yield is why a pod gives way.
+type Yield struct {
+	To       cluster.PodID // gets the room
+	Lost     int64         // by all who give way to it, in milli-GPU-seconds
+	Victims  int32         // how many these are
+	Across   bool          // from a queue above its share, to one within its own
+	Straddle bool          // a queue falls below its share by it
+	// Before and After are how far queues are above their shares in all, with and
+	// without those who give way: it falls with each such set.
+	Before, After int64
 }
 
 // RunnerUp is a node that could have been chosen, with the score it had then.
@@ -122,8 +136,7 @@ func (p *Plan) Bundles() [][]Decision {
 }
 
 // Tie makes decisions of one bundle out of those that tie gives the same value,
-// and puts them next to each other. They were found without counting on room that
-// others leave, and so they come after nothing.
+// and puts them next to each other.
 func (p *Plan) Tie(tie func(*Decision) uint64) {
 	first := make(map[uint64]int)
 	order := make([]int, len(p.Decisions))
@@ -133,7 +146,6 @@ func (p *Plan) Tie(tie func(*Decision) uint64) {
 		if d.Together = tie(d); d.Together == 0 {
 			continue
 		}
-		d.After = nil
 		if at, seen := first[d.Together]; seen {
 			order[i] = at
 		} else {
@@ -156,33 +168,31 @@ func (p *Plan) Tie(tie func(*Decision) uint64) {
 }
 
 // NewPlan turns the net difference of a transaction into decisions. Binds come
-// after all evictions from the same node, and after those elsewhere
-// that a relation to the evicted pod may depend on.
+// after the evictions that were decided before them from the same node, and after
+// those elsewhere that a relation to the evicted pod may depend on. A bind that was
+// decided first has its room already.
 func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanation) Plan {
 	plan := Plan{Cycle: cycle}
-	changes := t.Changes()
 	var evictions []eviction
+	var binds []Decision
 	leaving := make(map[cluster.NodeID][]uint64)
-	for _, c := range changes {
-		if !c.From.Placed() {
-			continue
+	for _, c := range t.Changes() {
+		if c.From.Placed() {
+			d := newDecision(cycle, t, c.Pod, cluster.ActionEvict, c.From, explain)
+			leaving[c.From.Node] = append(leaving[c.From.Node], d.ID)
+			evictions = append(evictions, eviction{d.ID, c.Pod, c.From.Node})
+			plan.Decisions = append(plan.Decisions, d)
 		}
-		d := newDecision(cycle, t, c.Pod, cluster.ActionEvict, c.From, explain)
-		leaving[c.From.Node] = append(leaving[c.From.Node], d.ID)
-		evictions = append(evictions, eviction{d.ID, c.Pod, c.From.Node})
-		plan.Decisions = append(plan.Decisions, d)
+		if c.To.Placed() {
+			d := newDecision(cycle, t, c.Pod, cluster.ActionBind, c.To, explain)
+			d.After = slices.Clip(leaving[c.To.Node])
+			if kin := t.View().Ties(c.Pod); kin != 0 {
+				d.After = minded(t.View(), kin, evictions, c.To.Node)
+			}
+			binds = append(binds, d)
+		}
 	}
-	for _, c := range changes {
-		if !c.To.Placed() {
-			continue
-		}
-		d := newDecision(cycle, t, c.Pod, cluster.ActionBind, c.To, explain)
-		d.After = leaving[c.To.Node]
-		if kin := t.View().Ties(c.Pod); kin != 0 {
-			d.After = minded(t.View(), kin, evictions, c.To.Node)
-		}
-		plan.Decisions = append(plan.Decisions, d)
-	}
+	plan.Decisions = append(plan.Decisions, binds...)
 	return plan
 }
 
