@@ -24,8 +24,8 @@ func linkFlags() []string { return []string{"same-island", "same-numa"} }
 func podStatements() []statement {
 	return []statement{
 		{"pod", form{
-			usage: "NAME [gpus=N] …", least: 1, most: 1, flags: append(linkFlags(), "protected", "never-preempts"),
-			fields: append(append(requestFields(), tieFields()...), "count", "priority", "queue", "group", "sla", "kind", "expected", "budget"),
+			usage: "NAME [gpus=N] …", least: 1, most: 1, flags: append(linkFlags(), "protected", "never-preempts", "ranks"),
+			fields: append(append(requestFields(), tieFields()...), "count", "priority", "queue", "group", "sla", "kind", "expected", "budget", "rank"),
 		}, true, (*interp).addPod},
 		{"start", form{usage: "NAME…", least: 1, most: maxCount}, false, func(in *interp, c *call) ([]string, error) {
 			return in.eachPod(c, func(name string) error { return in.apply(world.Started{Name: name}) })
@@ -51,6 +51,9 @@ func (in *interp) addPod(c *call) ([]string, error) {
 	e := world.PodAdded{
 		Kind: r.name("kind"), Queue: r.name("queue"), Group: r.name("group"), SLATotal: r.span("sla", 0), Expected: r.span("expected", 0),
 		Priority: int32(r.number("priority", 0, math.MinInt32, math.MaxInt32)), Protected: r.has("protected"), PreemptNever: r.has("never-preempts"),
+	}
+	if r.has("rank") || r.has("ranks") {
+		e.Ranked, e.Rank = true, int32(r.number("rank", 0, 0, math.MaxInt32))
 	}
 	budget := r.name("budget")
 	r.ties(&e)
@@ -83,6 +86,9 @@ func (in *interp) addPod(c *call) ([]string, error) {
 			if err := in.apply(world.Guarded{Name: n, Budget: budget}); err != nil {
 				return nil, err
 			}
+		}
+		if r.has("ranks") {
+			e.Rank++
 		}
 		in.pods++
 	}

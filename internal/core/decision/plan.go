@@ -250,6 +250,9 @@ func (p *Plan) Digest(v *cluster.View) uint64 {
 		if w.Why.Members > 0 {
 			own = chance.Hash(own, uint64(w.Why.Members), uint64(w.Why.Seated))
 		}
+		if w.Why.Domain.Set {
+			own = chance.Hash(own, uint64(w.Why.Domain.Level), w.Why.Domain.Key(v))
+		}
 		waiting += own
 	}
 	return chance.Fold(h, waiting)

@@ -53,14 +53,16 @@ const (
 	GroupParent  // the group above it does not exist
 	GroupParts   // fewer sub-groups have come than have to start together
 	GroupWished  // its group has as many members as it wished for
+	GroupDomain  // no node is in a domain of the level that members must share
 
 	GroupCapacity // not even an empty domain, or cluster, holds as many members
+	GroupRoom     // its parts do not fit beside each other
 )
 
 // Future returns what has to happen before the answer of a code can change.
 func (c Code) Future() Future {
 	switch {
-	case c >= GroupUnknown && c <= GroupWished:
+	case c >= GroupUnknown && c <= GroupDomain:
 		return AfterChange
 	case c == GroupCapacity:
 		return Never
@@ -122,7 +124,7 @@ func (r Reason) None() bool { return r.Code == Fits }
 func (r Reason) Describe(v *cluster.View) string {
 	text := r.constraint(v)
 	if r.Members > 0 {
-		text = r.asMember(text)
+		text = r.asMember(v, text)
 	}
 	if r.Of > 0 {
 		text += fmt.Sprintf(" (%d of %d nodes)", r.Nodes, r.Of)
@@ -136,8 +138,31 @@ func (r Reason) Describe(v *cluster.View) string {
 	return text
 }
 
-// asMember says of a group what binds the first member that has no room.
-func (r Reason) asMember(text string) string {
+// groupName is "its group", or the name of one that is in a tree.
+func (r Reason) groupName(v *cluster.View) string {
+	if g := v.Group(r.Group); g.Parent != cluster.None || g.Children > 0 {
+		return "group " + g.Name
+	}
+	return "its group"
+}
+
+// asMember says of a group what binds the first member that has no room, in the
+// domain that came closest.
+func (r Reason) asMember(v *cluster.View, text string) string {
+	if text = r.ofMembers(v, text); int(r.Group) < v.Groups.Len() && v.Group(r.Group).Parent != cluster.None {
+		return "group " + v.Group(r.Group).Name + ": " + text
+	}
+	return text
+}
+
+func (r Reason) ofMembers(v *cluster.View, text string) string {
+	if r.Domain.Set {
+		next := "for the next one " + text
+		if strings.HasPrefix(text, "needs ") || strings.HasPrefix(text, "must ") {
+			next = "the next one " + text
+		}
+		return fmt.Sprintf("%s has room for %d of %d members; %s", r.Domain.Describe(v), r.Seated, r.Members, next)
+	}
 	have := "has"
 	if r.Seated != 1 {
 		have = "have"
@@ -205,8 +230,24 @@ func (r Reason) constraint(v *cluster.View) string {
 		return "there is room; the policy lets it wait"
 	case GroupUnknown:
 		return fmt.Sprintf("group %s does not exist yet", v.Group(r.Group).Name)
+	case GroupParent:
+		return fmt.Sprintf("group %s, which is above its group, does not exist yet", v.Group(r.Group).Name)
 	case GroupMembers:
-		return fmt.Sprintf("%d of %d members of its group have arrived", r.Have, r.Need)
+		return fmt.Sprintf("%d of %d members of %s have arrived", r.Have, r.Need, r.groupName(v))
+	case GroupParts:
+		return fmt.Sprintf("%d of %d sub-groups of group %s have arrived", r.Have, r.Need, v.Group(r.Group).Name)
+	case GroupWished:
+		return fmt.Sprintf("%s has the %d members that it wished for", r.groupName(v), r.Need)
+	case GroupDomain:
+		return fmt.Sprintf("the members of %s must share one %v, and no node is in one", r.groupName(v), cluster.Level(r.Need))
+	case GroupCapacity:
+		if r.Domain.Set {
+			return fmt.Sprintf("needs room for %d members of %s in one %v, the largest, %s, holds %d when empty",
+				r.Need, r.groupName(v), r.Domain.Level, r.Domain.Describe(v), r.Have)
+		}
+		return fmt.Sprintf("needs room for %d members of %s at once, the cluster holds %d when empty", r.Need, r.groupName(v), r.Have)
+	case GroupRoom:
+		return "there is no room for the next one beside the other parts of its group"
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
@@ -282,6 +323,8 @@ var codeNames = map[Code]string{ // const: names of the constraints for programs
 	DeviceLinkRoom: "DeviceLinkRoom", QueueLimit: "QueueLimit", PolicyWaits: "PolicyWaits", GaveUp: "GaveUp",
 	TopologyLabel: "TopologyLabel", PodAffinity: "PodAffinity", NodePorts: "NodePorts", PodAntiAffinity: "PodAntiAffinity",
 	PodShunned: "PodShunned", TopologySpread: "TopologySpread", GroupUnknown: "GroupUnknown", GroupMembers: "GroupMembers",
+	GroupParent: "GroupParent", GroupParts: "GroupParts", GroupWished: "GroupWished", GroupDomain: "GroupDomain",
+	GroupCapacity: "GroupCapacity", GroupRoom: "GroupRoom",
 }
 
 var kinds = map[Code]string{ // const: names of the constraints
@@ -312,4 +355,10 @@ var kinds = map[Code]string{ // const: names of the constraints
 	GaveUp:            "search gave up",
 	GroupUnknown:      "its group does not exist",
 	GroupMembers:      "members of its group have not arrived",
+	GroupParent:       "the group above its group does not exist",
+	GroupParts:        "sub-groups of its group have not arrived",
+	GroupWished:       "its group has what it wished for",
+	GroupDomain:       "no domain of the level its group must share",
+	GroupCapacity:     "no domain large enough for its group",
+	GroupRoom:         "the parts of its group do not fit beside each other",
 }

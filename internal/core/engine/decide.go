@@ -47,7 +47,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 		switch pod := line[0]; {
 		case r.seated(pod):
 			line = line[1:]
-		case r.waitingSquad(pod) == nil && r.hopeless(pod):
+		case r.waitingUnit(pod) == cluster.None && r.hopeless(pod):
 			line = r.hopeful(line)
 		default:
 			r.place(pod)
@@ -86,18 +86,21 @@ type round struct {
 	// Room only shrinks while pods are placed, so the answer stands.
 	full   []*decision.Reason
 	looks  int               // rises with every look at the line, and every turn
-	trying bool              // between try, and keep or regret
+	trying int               // how many tries are neither kept nor regretted yet
 	filled []cluster.ShapeID // those that became full since try
 	// squads are the groups that have not got their minimum; nil without such.
 	squads     []squad
 	turnedAway map[uint64]*decision.Reason // why alike groups do not start
+	topology   bool                        // some group in the line has parts, ranks or wishes of topology
+	retries    int64                       // how many more hypotheses about groups may fail
 	// turns counts pods brought forward; sorted says that the line is in order.
 	turns   int
 	sorted  bool
 	because map[cluster.PodID]decision.Explanation
 	// closed holds, per kin and shape, what binds where relations leave no node.
 	closed map[tie]closed
-	search *yield.Search // who gives way; nil where nobody was looked for
+	shares *yield.Shares // who is above what it may have
+	ways   *yield.Search // who gives way; nil where nobody was looked for
 }
 
 // hopeful keeps the pods that may have room; for the others it remembers what
@@ -119,8 +122,8 @@ func (r *round) hopeful(line []cluster.PodID) []cluster.PodID {
 
 // hopeless says whether no node takes the pod, or its group.
 func (r *round) hopeless(pod cluster.PodID) bool {
-	if s := r.waitingSquad(pod); s != nil {
-		return r.cannotStart(r.txn.View().Pod(pod).Spec.Group, s)
+	if unit := r.waitingUnit(pod); unit != cluster.None {
+		return r.cannotStart(unit)
 	}
 	return r.noRoom(pod)
 }
@@ -168,7 +171,7 @@ func (r *round) isFull(shape cluster.ShapeID) bool {
 	}
 	why := r.memo.reason(r.txn.View(), shape)
 	r.full[shape] = &why
-	if r.trying {
+	if r.trying > 0 {
 		r.filled = append(r.filled, shape)
 	}
 	return true
@@ -177,8 +180,8 @@ func (r *round) isFull(shape cluster.ShapeID) bool {
 // wait leaves a pod without a place, with the reason.
 func (r *round) wait(pod cluster.PodID) {
 	var why *decision.Reason
-	if s := r.waitingSquad(pod); s != nil {
-		why = s.why
+	if unit := r.waitingUnit(pod); unit != cluster.None {
+		why = r.squads[unit].why
 	} else {
 		why = r.binding(pod)
 	}
@@ -188,6 +191,14 @@ func (r *round) wait(pod cluster.PodID) {
 // binding is why a pod has no place: of its shapes, the one that came closest to a
 // place speaks for it.
 func (r *round) binding(pod cluster.PodID) *decision.Reason {
+	if why := r.confinement(pod); why != nil {
+		return why
+	}
+	return r.bindingOf(pod)
+}
+
+// bindingOf is what keeps a pod from every node.
+func (r *round) bindingOf(pod cluster.PodID) *decision.Reason {
 	v := r.txn.View()
 	spec := v.Pod(pod).Spec
 	var why *decision.Reason
@@ -223,8 +234,8 @@ func (r *round) why(pod cluster.PodID, shape cluster.ShapeID) *decision.Reason {
 // place gives a pod its turn, or its whole group.
 func (r *round) place(pod cluster.PodID) {
 	r.looks++
-	if s := r.waitingSquad(pod); s != nil {
-		if r.hopeless(pod) || !r.start(r.txn.View().Pod(pod).Spec.Group, s) {
+	for unit := r.waitingUnit(pod); unit != cluster.None; unit = r.waitingUnit(pod) {
+		if r.cannotStart(unit) || !r.start(unit) {
 			r.wait(pod)
 			return
 		}
@@ -232,7 +243,7 @@ func (r *round) place(pod cluster.PodID) {
 			return
 		}
 	}
-	if !r.seat(pod) {
+	if !r.seatMore(pod) {
 		r.wait(pod)
 	}
 }
@@ -248,7 +259,7 @@ func (r *round) seat(pod cluster.PodID) bool {
 		if r.isFull(shape) || !fit.Queue(r.txn.View(), pod, shape).None() {
 			continue
 		}
-		if node := r.choose(pod, shape); node != cluster.None && r.take(pod, shape, node) {
+		if node := r.choose(pod, shape); node != cluster.None && r.take(pod, shape, node, cluster.None) {
 			return true
 		}
 	}
@@ -278,11 +289,18 @@ func (r *round) choose(pod cluster.PodID, shape cluster.ShapeID) cluster.NodeID 
 	return node
 }
 
-// take books the place. It says no where a policy picked devices that do not hold
-// the pod, and where pods that are there do not let it in.
-func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) bool {
+// take books the place, on devices of one island where it is not None. It says no
+// where a policy picked devices that do not hold the pod, and where pods that are
+// there do not let it in.
+func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID, island int32) bool {
 	v := r.txn.View()
-	grants, ok := r.grants(v, pod, shape, node)
+	var grants []cluster.Grant
+	var ok bool
+	if island == cluster.None {
+		grants, ok = r.grants(v, pod, shape, node)
+	} else {
+		grants, ok = fit.GrantsOn(v, v.Shape(shape), v.Node(node), island)
+	}
 	if !ok || !r.welcome(pod, shape, node) {
 		return false
 	}

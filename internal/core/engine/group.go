@@ -12,12 +12,11 @@ import (
 
 // squad is what a cycle knows of one group that has not got its minimum.
 type squad struct {
-	members []cluster.PodID // that wait
-	// started says that the group has its minimum in this plan: members that are
-	// left over are placed like other pods.
-	started bool
+	members []cluster.PodID  // of its tree, that wait
+	own     []cluster.PodID  // those of them that name the group itself
 	why     *decision.Reason // why it does not start in this cycle
 	looked  int              // in which look its members were last counted
+	ordered bool             // own is in the order in which they are seated
 }
 
 // muster files the waiting members of groups that have not got their minimum.
@@ -28,36 +27,44 @@ func (r *round) muster(line []cluster.PodID) {
 	}
 	for _, pod := range line {
 		id := v.Pod(pod).Spec.Group
-		if id == cluster.None || v.Group(id).Whole() {
+		if id == cluster.None {
+			continue
+		}
+		r.topology = r.topology || r.shaped(id)
+		if v.Unit(id) == cluster.None {
 			continue
 		}
 		if r.squads == nil {
 			r.squads = make([]squad, v.Groups.Len())
 		}
-		r.squads[id].members = append(r.squads[id].members, pod)
+		r.squads[id].own = append(r.squads[id].own, pod)
+		for g := id; g != cluster.None; g = v.Group(g).Parent {
+			r.squads[g].members = append(r.squads[g].members, pod)
+		}
 	}
 }
 
-// squadOf returns the squad of a pod whose group had not got its minimum before
-// this cycle; nil for all other pods.
+// squadOf returns the squad of a pod that was not placed by itself before this
+// cycle; nil for all other pods.
 func (r *round) squadOf(pod cluster.PodID) *squad {
-	if r.squads == nil {
-		return nil
-	}
 	id := r.txn.View().Pod(pod).Spec.Group
-	if id == cluster.None || len(r.squads[id].members) == 0 {
+	if r.squads == nil || id == cluster.None {
 		return nil
 	}
-	return &r.squads[id]
-}
-
-// waitingSquad returns the squad without which a pod gets no place; nil for a pod
-// that is placed by itself.
-func (r *round) waitingSquad(pod cluster.PodID) *squad {
-	if s := r.squadOf(pod); s != nil && !s.started {
-		return s
+	if unit := r.txn.Base().Unit(id); unit != cluster.None && len(r.squads[unit].members) > 0 {
+		return &r.squads[unit]
 	}
 	return nil
+}
+
+// waitingUnit returns the unit without which a pod gets no place; None for a pod
+// that is placed by itself.
+func (r *round) waitingUnit(pod cluster.PodID) cluster.GroupID {
+	id := r.txn.View().Pod(pod).Spec.Group
+	if r.squads == nil || id == cluster.None {
+		return cluster.None
+	}
+	return r.txn.View().Unit(id)
 }
 
 // seated says whether a pod has got a place with its group.
@@ -72,8 +79,8 @@ func (r *round) mend() {
 	v := r.txn.Base()
 	var broken []cluster.GroupID
 	for i := range r.squads {
-		if v.Group(cluster.GroupID(i)).Broken() && len(r.squads[i].members) > 0 {
-			broken = append(broken, cluster.GroupID(i))
+		if id := cluster.GroupID(i); v.Group(id).Broken() && len(r.squads[i].members) > 0 && v.Unit(id) == id {
+			broken = append(broken, id)
 		}
 	}
 	slices.SortFunc(broken, func(a, b cluster.GroupID) int {
@@ -81,25 +88,25 @@ func (r *round) mend() {
 		return cmp.Or(cmp.Compare(x.Deadline, y.Deadline), cmp.Compare(x.Key, y.Key), cmp.Compare(a, b))
 	})
 	for _, id := range broken {
-		if s := &r.squads[id]; !r.cannotStart(id, s) {
-			r.start(id, s)
+		if !r.cannotStart(id) {
+			r.start(id)
 		}
 	}
 }
 
-// cannotStart says whether it is plain that a group does not start in this cycle,
+// cannotStart says whether it is plain that a unit does not start in this cycle,
 // and remembers why: it is not known, too few of it have come, or too many ask for
 // what no node has left.
-func (r *round) cannotStart(id cluster.GroupID, s *squad) bool {
+func (r *round) cannotStart(id cluster.GroupID) bool {
+	s := &r.squads[id]
+	if s.why != nil {
+		return true
+	}
+	if s.why = r.lacking(id); s.why != nil || r.shaped(id) {
+		return s.why != nil
+	}
 	g := r.txn.View().Group(id)
-	arrived := g.Placed + int32(len(s.members))
-	switch {
-	case s.why != nil:
-	case !g.Known:
-		s.why = &decision.Reason{Code: decision.GroupUnknown, Group: id}
-	case arrived < g.Minimum:
-		s.why = &decision.Reason{Code: decision.GroupMembers, Need: int64(g.Minimum), Have: int64(arrived)}
-	case s.looked != r.looks:
+	if s.looked != r.looks {
 		hopeful := g.Placed
 		for _, pod := range s.members {
 			if !r.noRoom(pod) {
@@ -108,50 +115,144 @@ func (r *round) cannotStart(id cluster.GroupID, s *squad) bool {
 		}
 		s.looked = r.looks
 		if hopeful < g.Minimum {
-			r.start(id, s) // fails, and says why
+			r.start(id) // fails, and says why
 		}
 	}
 	return s.why != nil
 }
 
-// start places as many members as the group lacks, or none: then it says why. Of
+// lacking says what has not come yet without which a group does not start.
+func (r *round) lacking(id cluster.GroupID) *decision.Reason {
+	v := r.txn.View()
+	g := v.Group(id)
+	arrived := g.Placed + int32(len(r.squads[id].own))
+	switch {
+	case !g.Known && g.Children > 0:
+		return &decision.Reason{Code: decision.GroupParent, Group: id}
+	case !g.Known:
+		return &decision.Reason{Code: decision.GroupUnknown, Group: id}
+	case arrived < g.Minimum:
+		return &decision.Reason{Code: decision.GroupMembers, Need: int64(g.Minimum), Have: int64(arrived), Group: id}
+	case g.Children < g.NeedsGroups():
+		return &decision.Reason{Code: decision.GroupParts, Need: int64(g.NeedsGroups()), Have: int64(g.Children), Group: id}
+	}
+	ready := int32(0)
+	var first *decision.Reason
+	for c := range v.Children(id) {
+		if v.Group(c).Whole() {
+			ready++
+			continue
+		}
+		switch why := r.lacking(c); {
+		case why == nil:
+			ready++
+		case first == nil || v.Group(why.Group).Key < v.Group(first.Group).Key:
+			first = why
+		}
+	}
+	if ready < g.NeedsGroups() {
+		return first
+	}
+	return nil
+}
+
+// start places as many members as a unit lacks, or none: then it says why. Of
 // groups that are alike the first speaks for all, since room only shrinks.
-func (r *round) start(id cluster.GroupID, s *squad) bool {
-	g := r.txn.View().Group(id)
-	missing, seated, minimum := g.Minimum-g.Placed, g.Placed, g.Minimum
-	likeness := r.likeness(g, s)
+func (r *round) start(id cluster.GroupID) bool {
+	s := &r.squads[id]
+	likeness := r.likeness(id)
 	if s.why = r.turnedAway[likeness]; s.why != nil {
 		return false
 	}
-	r.inOrder(s.members)
-	if seated == 0 && r.onOneNode(s.members[:missing]) {
-		s.started = true
+	if r.shaped(id) {
+		s.why = r.arrange(id, cluster.Spot{})
+	} else {
+		s.why = r.startAnywhere(id)
+	}
+	if s.why == nil {
 		return true
 	}
+	if likeness != 0 {
+		if r.turnedAway == nil {
+			r.turnedAway = make(map[uint64]*decision.Reason)
+		}
+		r.turnedAway[likeness] = s.why
+	}
+	return false
+}
+
+// startAnywhere places a group that has no parts and no wishes of topology.
+func (r *round) startAnywhere(id cluster.GroupID) *decision.Reason {
+	s, g := &r.squads[id], r.txn.View().Group(id)
+	missing, seated := g.Minimum-g.Placed, g.Placed
+	r.inOrder(s.members)
+	if seated == 0 && r.onOneNode(s.members[:missing]) {
+		return nil
+	}
+	reached, binds := r.seatAll(s.members, missing)
+	if binds == nil {
+		return nil
+	}
+	if r.choosy(s.members) {
+		// Those that take only one thing come before those that have a choice.
+		again := slices.Clone(s.members)
+		slices.SortStableFunc(again, func(a, b cluster.PodID) int {
+			v := r.txn.View()
+			return cmp.Compare(min(len(v.Pod(a).Spec.Alternatives), 1), min(len(v.Pod(b).Spec.Alternatives), 1))
+		})
+		if _, still := r.seatAll(again, missing); still == nil {
+			return nil
+		}
+	}
+	why := *binds
+	if most, known := r.mostEver(s.members); known && seated == 0 && most > 0 && most < int64(missing) {
+		why = decision.Reason{Code: decision.GroupCapacity, Need: int64(missing), Have: most, Group: id}
+		return &why
+	}
+	why.Group, why.Members, why.Seated = id, g.Minimum, seated+reached
+	return &why
+}
+
+// seatAll seats so many of the pods, or none: then it says how many found room, and
+// what binds the first that did not.
+func (r *round) seatAll(pods []cluster.PodID, missing int32) (seated int32, binds *decision.Reason) {
 	t := r.try()
-	var binds *decision.Reason
-	for _, pod := range s.members {
+	for _, pod := range pods {
 		switch {
 		case r.seat(pod):
-			seated, missing = seated+1, missing-1
+			seated++
 		case binds == nil:
 			binds = r.binding(pod)
 		}
-		if missing == 0 {
-			r.keep()
-			s.started = true
-			return true
+		if seated == missing {
+			r.keep(t)
+			return seated, nil
 		}
 	}
 	r.regret(t)
-	why := *binds
-	why.Members, why.Seated = minimum, seated
-	s.why = &why
-	if r.turnedAway == nil {
-		r.turnedAway = make(map[uint64]*decision.Reason)
+	return seated, binds
+}
+
+// choosy says whether some of the pods have a second choice and others have none.
+func (r *round) choosy(pods []cluster.PodID) bool {
+	v, with := r.txn.View(), 0
+	for _, pod := range pods {
+		with += min(len(v.Pod(pod).Spec.Alternatives), 1)
 	}
-	r.turnedAway[likeness] = s.why
-	return false
+	return with > 0 && with < len(pods)
+}
+
+// mostEver is how many of the pods the cluster would hold if it were empty, where
+// all of them ask for the same.
+func (r *round) mostEver(pods []cluster.PodID) (most int64, known bool) {
+	v := r.txn.View()
+	shape := v.Pod(pods[0]).Spec.Shape
+	for _, pod := range pods {
+		if spec := v.Pod(pod).Spec; spec.Shape != shape || len(spec.Alternatives) > 0 {
+			return 0, false
+		}
+	}
+	return r.memo.holds(v, shape), true
 }
 
 // mostOnOneNode bounds for how many members one node is looked for: more pods than
@@ -178,19 +279,25 @@ func (r *round) onOneNode(pods []cluster.PodID) bool {
 	}
 	t := r.try()
 	for _, pod := range pods {
-		if r.memo.value(v, shape, node) == unfit || !fit.Queue(v, pod, shape).None() || !r.take(pod, shape, node) {
+		if r.memo.value(v, shape, node) == unfit || !fit.Queue(v, pod, shape).None() || !r.take(pod, shape, node, cluster.None) {
 			r.regret(t)
 			return false
 		}
 	}
-	r.keep()
+	r.keep(t)
 	return true
 }
 
-// likeness hashes all that the room for a group depends on.
-func (r *round) likeness(g *cluster.Group, s *squad) uint64 {
-	v, sum := r.txn.View(), uint64(0)
-	for _, pod := range s.members {
+// likeness hashes all that the room for a unit depends on; 0 for one that is like no
+// other: part of it has its place, or it is confined by those above it.
+func (r *round) likeness(id cluster.GroupID) uint64 {
+	v := r.txn.View()
+	g := v.Group(id)
+	if r.shaped(id) && (g.TreePlaced > 0 || g.Parent != cluster.None) {
+		return 0
+	}
+	sum := uint64(0)
+	for _, pod := range r.squads[id].own {
 		spec := v.Pod(pod).Spec
 		h := chance.Hash(uint64(spec.Shape), uint64(spec.Queue), uint64(v.Ties(pod)))
 		for _, shape := range spec.Alternatives {
@@ -198,7 +305,40 @@ func (r *round) likeness(g *cluster.Group, s *squad) uint64 {
 		}
 		sum += h
 	}
-	return chance.Hash(sum, uint64(g.Minimum), uint64(g.Placed))
+	for c := range v.Children(id) {
+		sum += chance.Mix(r.likenessBelow(c))
+	}
+	return chance.Hash(sum, uint64(g.Minimum), uint64(g.Placed), uint64(g.NeedsGroups()), wishes(g))
+}
+
+// likenessBelow is that of a group of which no part has its place.
+func (r *round) likenessBelow(id cluster.GroupID) uint64 {
+	v := r.txn.View()
+	h := wishes(v.Group(id))
+	for c := range v.Children(id) {
+		h += chance.Mix(r.likenessBelow(c))
+	}
+	for _, pod := range r.squads[id].own {
+		spec := v.Pod(pod).Spec
+		own := chance.Hash(uint64(spec.Shape), uint64(spec.Queue), uint64(v.Ties(pod)))
+		for _, shape := range spec.Alternatives {
+			own = chance.Fold(own, uint64(shape))
+		}
+		h += own
+	}
+	return chance.Hash(h, uint64(v.Group(id).Minimum), uint64(v.Group(id).NeedsGroups()))
+}
+
+// wishes hashes where a group would be.
+func wishes(g *cluster.Group) uint64 {
+	h := uint64(g.Comm)
+	for _, wish := range g.Topology {
+		h = chance.Fold(h, uint64(wish.Level)<<1)
+		if wish.Required {
+			h++
+		}
+	}
+	return h
 }
 
 // inOrder puts the members that ask for most first, since they are the hardest to
@@ -220,22 +360,38 @@ func (r *round) inOrder(members []cluster.PodID) {
 }
 
 // try begins what may be regretted: until keep or regret it is remembered which
-// shapes are found to have no room.
+// shapes are found to have no room. Tries may lie within each other.
 func (r *round) try() trial {
 	touched, _ := r.txn.TouchedNodes()
-	r.trying, r.filled = true, r.filled[:0]
-	return trial{mark: r.txn.Mark(), touched: len(touched)}
+	r.trying++
+	return trial{mark: r.txn.Mark(), touched: len(touched), filled: len(r.filled)}
 }
 
-func (r *round) keep() { r.trying = false }
+func (r *round) keep(trial) {
+	if r.trying--; r.trying == 0 {
+		r.filled = r.filled[:0]
+	}
+}
 
 func (r *round) regret(t trial) {
-	r.trying = false
-	for _, shape := range r.filled {
+	r.trying--
+	for _, shape := range r.filled[t.filled:] {
 		r.full[shape] = nil
 	}
+	r.filled = r.filled[:t.filled]
 	r.closed = nil // what was found while room was taken may be otherwise now
 	r.undo(t)
+}
+
+// attempt does something that leaves everything as it was where it says no.
+func (r *round) attempt(do func() bool) bool {
+	t := r.try()
+	if do() {
+		r.keep(t)
+		return true
+	}
+	r.regret(t)
+	return false
 }
 
 // giveBack evicts what a broken group holds when its time is over and nothing of
@@ -257,36 +413,45 @@ func (r *round) giveBack() {
 		return
 	}
 	var holders []cluster.PodID
-	for i := range v.Pods.Len() {
-		p := v.Pod(cluster.PodID(i))
-		if p.Phase == cluster.PhaseGone || p.Spec.Group == cluster.None || !late[p.Spec.Group] {
+	for i := range late {
+		if !late[i] {
 			continue
 		}
-		switch p.Phase {
-		case cluster.PhaseBound:
-			holders = append(holders, cluster.PodID(i))
-		case cluster.PhasePlacing:
-			late[p.Spec.Group] = false
+		var own []cluster.PodID
+		placing := false
+		for pod := range v.TreeMembers(cluster.GroupID(i)) {
+			switch v.Pod(pod).Phase {
+			case cluster.PhaseBound:
+				own = append(own, pod)
+			case cluster.PhasePlacing:
+				placing = true
+			}
+		}
+		if !placing {
+			holders = append(holders, own...)
 		}
 	}
 	slices.SortFunc(holders, func(a, b cluster.PodID) int {
 		return cmp.Or(cmp.Compare(v.Pod(a).Key, v.Pod(b).Key), cmp.Compare(a, b))
 	})
-	for _, pod := range holders {
-		if late[v.Pod(pod).Spec.Group] && r.txn.Evict(pod) == nil {
+	for _, pod := range slices.Compact(holders) {
+		if r.txn.Evict(pod) == nil {
 			r.memo.touch(v.Pod(pod).Placement.Node)
 		}
 	}
 }
 
-// bundle names what ties a decision to others: the binds of a group that had not
-// its minimum before are carried out together.
+// bundle names what ties a decision to others: the binds of a unit that had not its
+// minimum before are carried out together.
 func (r *round) bundle(d *decision.Decision) uint64 {
-	if s := r.squadOf(d.Pod); s == nil || d.Action != cluster.ActionBind {
+	if d.Action != cluster.ActionBind {
 		return 0
 	}
-	g := r.txn.Base().Group(r.txn.View().Pod(d.Pod).Spec.Group)
-	return chance.Hash(r.cycle.Number, g.Key) | 1
+	unit := r.txn.Base().Unit(r.txn.View().Pod(d.Pod).Spec.Group)
+	if unit == cluster.None || len(r.squads[unit].members) == 0 {
+		return 0
+	}
+	return chance.Hash(r.cycle.Number, r.txn.Base().Group(unit).Key) | 1
 }
 
 // spared says whether a pod is not evicted for others because its group would be

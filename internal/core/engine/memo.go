@@ -8,6 +8,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/gang"
 	"github.com/headrace-dev/headrace/internal/core/rank"
 )
 
@@ -41,6 +42,12 @@ type Memo struct {
 	held    int // rows over all shapes
 	bonds   map[tie]*bonds
 	clock   uint64
+
+	// Where nodes are, and how many pods of each shape there is room for where.
+	atlas      *gang.Atlas
+	rooms      map[cluster.ShapeID]*rooms
+	atlasRead  int    // how far into dirty
+	atlasEpoch uint64 // of dirty
 
 	// What nodes offer of scarce things, where the policy prices them.
 	offers []rank.Offers // per node
@@ -131,7 +138,7 @@ func (m *Memo) learn(v *cluster.View) {
 			delete(m.shapes, id)
 		}
 	}
-	m.facts = v.Facts
+	m.facts, m.rooms = v.Facts, nil
 }
 
 // welcome drops what is kept when a row has become another node's: ties and
@@ -140,7 +147,7 @@ func (m *Memo) welcome(v *cluster.View, c decision.Cycle, node cluster.NodeID) {
 	if n := v.Node(node); m.hosts[node] != n.Generation {
 		m.hosts[node], m.ties[node] = n.Generation, m.policy.tie(v, c, node)
 		clear(m.shapes)
-		m.held = 0
+		m.held, m.atlas = 0, nil
 	}
 }
 

@@ -34,7 +34,7 @@ func (r *round) makeWay() {
 	if len(line) == 0 {
 		return
 	}
-	r.search = yield.New(r.txn, r.cycle, *r.policy.Yields, r.court())
+	r.ways = yield.New(r.txn, r.cycle, *r.policy.Yields, r.court())
 	s := sweep{round: r, hopeless: make(map[claimant]refusal)}
 	v := r.txn.Base()
 	if r.policy.Order != nil {
@@ -44,8 +44,8 @@ func (r *round) makeWay() {
 	}
 	reasons := make(map[cluster.PodID]refusal)
 	for _, pod := range line {
-		if group := r.waitingSquad(pod); group != nil {
-			s.serveGroup(pod, group)
+		if unit := r.waitingUnit(pod); unit != cluster.None {
+			s.serveGroup(unit)
 			continue
 		}
 		if !r.seated(pod) && !s.placed(pod) {
@@ -54,7 +54,7 @@ func (r *round) makeWay() {
 			}
 		}
 	}
-	budget, out := r.search.Exhausted()
+	budget, out := r.ways.Exhausted()
 	kept := r.waiting[:0]
 	for _, w := range r.waiting {
 		if s.placed(w.Pod) {
@@ -80,21 +80,21 @@ func (r *round) makeWay() {
 func (r *round) takers() []cluster.PodID {
 	v := r.txn.Base()
 	var out []cluster.PodID
-	var groups map[*squad]bool
+	var groups map[cluster.GroupID]bool
 	for i := range r.waiting {
 		w := &r.waiting[i]
 		spec := v.Pod(w.Pod).Spec
 		if v.Queues.Len() == 0 && spec.Priority <= v.LowestPriority || spec.PreemptNever || !yield.Helps(w.Why.Code) {
 			continue
 		}
-		if s := r.waitingSquad(w.Pod); s != nil {
-			if groups[s] {
+		if unit := r.waitingUnit(w.Pod); unit != cluster.None {
+			if groups[unit] {
 				continue
 			}
 			if groups == nil {
-				groups = make(map[*squad]bool)
+				groups = make(map[cluster.GroupID]bool)
 			}
-			groups[s] = true
+			groups[unit] = true
 		}
 		out = append(out, w.Pod)
 	}
@@ -141,12 +141,12 @@ func (s *sweep) serve(pod cluster.PodID) (no refusal, fits bool) {
 		return no, true
 	}
 	t := s.taker(pod)
-	if set := s.search.Best(t); set != nil && s.carry(t, set) {
+	if set := s.ways.Best(t); set != nil && s.carry(t, set) {
 		return no, true
 	}
 	no = refusal{priority: spec.Priority}
-	if _, no.gaveUp = s.search.Exhausted(); !no.gaveUp {
-		no.guarded = s.search.Guarded(t)
+	if _, no.gaveUp = s.ways.Exhausted(); !no.gaveUp {
+		no.guarded = s.ways.Guarded(t)
 	}
 	s.hopeless[of] = no
 	return no, false
@@ -157,8 +157,8 @@ func (s *sweep) fill(pod cluster.PodID) bool {
 	shape := s.txn.View().Pod(pod).Spec.Shape
 	full := s.full[shape]
 	s.full[shape] = nil
-	if node := s.choose(pod, shape); node != cluster.None && s.take(pod, shape, node) {
-		s.search.Moved(node)
+	if node := s.choose(pod, shape); node != cluster.None && s.take(pod, shape, node, cluster.None) {
+		s.ways.Moved(node)
 		return true
 	}
 	s.full[shape] = full
@@ -184,7 +184,7 @@ func (s *sweep) carry(t *yield.Taker, set *yield.Set) bool {
 	touched, _ := s.txn.TouchedNodes()
 	before := trial{mark: s.txn.Mark(), touched: len(touched)}
 	worth := s.potential()
-	nodes, ok := s.search.Carry(t, set)
+	nodes, ok := s.ways.Carry(t, set)
 	if !ok {
 		return false
 	}
@@ -194,9 +194,9 @@ func (s *sweep) carry(t *yield.Taker, set *yield.Set) bool {
 	shape := s.txn.View().Pod(t.Pod).Spec.Shape
 	full := s.full[shape]
 	s.full[shape] = nil
-	if !s.take(t.Pod, shape, set.Node) {
+	if !s.take(t.Pod, shape, set.Node, cluster.None) {
 		s.undo(before)
-		s.search.Restore(set.Victims())
+		s.ways.Restore(set.Victims())
 		s.full[shape] = full
 		return false
 	}
@@ -219,7 +219,7 @@ func (s *sweep) explain(taker cluster.PodID, set *yield.Set, before int64) {
 
 // timeHolds says until when freed room is held, and who saves its work first.
 func (r *round) timeHolds(decisions []decision.Decision) {
-	if r.search == nil {
+	if r.ways == nil {
 		return
 	}
 	ends := make(map[uint64]moment.Instant)
@@ -237,7 +237,7 @@ func (r *round) timeHolds(decisions []decision.Decision) {
 			continue
 		}
 		d.Yields = true
-		if until, saves := r.search.SavesFirst(d.Pod); saves {
+		if until, saves := r.ways.SavesFirst(d.Pod); saves {
 			d.Save, d.Deadline = true, until
 			ends[d.ID] = until
 		}
@@ -255,24 +255,160 @@ func (r *round) timeHolds(decisions []decision.Decision) {
 	}
 }
 
-// serveGroup finds room for as many members as a group lacks, or for none.
-func (s *sweep) serveGroup(first cluster.PodID, g *squad) {
-	v := s.txn.View()
-	group := v.Group(v.Pod(first).Spec.Group)
-	missing := int(group.Minimum - group.Placed)
-	if !group.Known || missing <= 0 || len(g.members) < missing || len(group.Topology) > 0 {
+// serveGroup finds room for what a unit lacks of its minimum, or leaves everything as
+// it was.
+func (s *sweep) serveGroup(unit cluster.GroupID) {
+	r := s.round
+	own := &r.squads[unit]
+	own.why = nil
+	if r.lacking(unit) != nil || len(own.members) == 0 {
 		return
 	}
-	t := s.try()
-	var sets []*yield.Set
-	regret := func() {
-		s.regret(t)
-		for _, set := range sets {
-			s.search.Restore(set.Victims())
+	if s.freed && s.attempt(func() bool { return s.startIn(unit, cluster.Spot{}) }) {
+		s.unveil()
+		return
+	}
+	if !r.shaped(unit) && r.txn.View().Nodes.Len() > fewNodes {
+		s.serveMembers(unit)
+		return
+	}
+	best, spot := (*yield.Set)(nil), cluster.Spot{}
+	for _, d := range s.domainsOf(unit) {
+		t := s.takerOf(unit)
+		set := s.ways.Way(t, d.nodes, func(evict func() ([]cluster.NodeID, bool)) bool { return s.trial(unit, d.spot, evict) })
+		if set != nil && (best == nil || set.Cost.Compare(&best.Cost) < 0) {
+			best, spot = set, d.spot
 		}
 	}
-	s.inOrder(g.members)
-	for _, pod := range g.members {
+	if best == nil {
+		return
+	}
+	before := s.potential()
+	if !s.attempt(func() bool {
+		nodes, ok := s.ways.Carry(s.takerOf(unit), best)
+		return ok && s.startAfter(unit, spot, nodes)
+	}) {
+		s.ways.Restore(best.Victims())
+		return
+	}
+	s.freed = true
+	s.unveil()
+	s.explain(own.members[0], best, before)
+}
+
+// fewNodes is up to how many nodes a group without wishes is searched room for as one:
+// on more, member by member.
+const fewNodes = 16
+
+// unveil tells the search that nodes have changed by a start.
+func (s *sweep) unveil() {
+	for i := range s.txn.View().Nodes.Len() {
+		s.ways.Moved(cluster.NodeID(i))
+	}
+}
+
+// trial evicts, looks whether a unit starts, and takes all of it back.
+func (s *sweep) trial(unit cluster.GroupID, spot cluster.Spot, evict func() ([]cluster.NodeID, bool)) (starts bool) {
+	s.attempt(func() bool {
+		nodes, ok := evict()
+		starts = ok && s.startAfter(unit, spot, nodes)
+		return false
+	})
+	return starts
+}
+
+// startAfter starts a unit when nodes have been left.
+func (s *sweep) startAfter(unit cluster.GroupID, spot cluster.Spot, nodes []cluster.NodeID) bool {
+	for _, node := range nodes {
+		s.memo.touch(node)
+	}
+	return s.startIn(unit, spot)
+}
+
+// startIn starts a unit in a domain; what was found to be full may not be any more.
+func (s *sweep) startIn(unit cluster.GroupID, spot cluster.Spot) bool {
+	full := slices.Clone(s.full)
+	for i := range s.full {
+		s.full[i] = nil
+	}
+	defer copy(s.full, full)
+	if s.shaped(unit) {
+		return s.arrange(unit, spot) == nil
+	}
+	return s.startAnywhere(unit) == nil
+}
+
+// spread is a domain with its nodes.
+type spread struct {
+	spot  cluster.Spot
+	nodes []cluster.NodeID
+}
+
+// domainsOf lists the domains in which a unit may be, by the closest level that it
+// requires: the cluster, if it requires none.
+func (s *sweep) domainsOf(unit cluster.GroupID) []spread {
+	v := s.txn.View()
+	level, required := v.Group(unit).Required()
+	all := spread{}
+	var out []spread
+	index := make(map[cluster.DomainID]int)
+	for i := range v.Nodes.Len() {
+		id := cluster.NodeID(i)
+		if n := v.Node(id); n.TakesWork() {
+			all.nodes = append(all.nodes, id)
+			if level <= cluster.LevelNode {
+				out = append(out, spread{spot: cluster.Spot{Set: true, Level: cluster.LevelNode, Node: id, Domain: cluster.None, Island: cluster.None}, nodes: []cluster.NodeID{id}})
+				continue
+			}
+			for d := n.Spec.Domain; d != cluster.None; d = v.Domains.At(int32(d)).Parent {
+				if v.Domains.At(int32(d)).Level != level {
+					continue
+				}
+				at, known := index[d]
+				if !known {
+					at = len(out)
+					index[d] = at
+					out = append(out, spread{spot: cluster.Spot{Set: true, Level: level, Domain: d, Node: cluster.None, Island: cluster.None}})
+				}
+				out[at].nodes = append(out[at].nodes, id)
+			}
+		}
+	}
+	if !required {
+		return []spread{all}
+	}
+	slices.SortFunc(out, func(a, b spread) int { return cmp.Compare(a.spot.Key(v), b.spot.Key(v)) })
+	return out
+}
+
+// takerOf describes what a unit lacks to the search.
+func (s *sweep) takerOf(unit cluster.GroupID) *yield.Taker {
+	v := s.txn.View()
+	members := slices.Clone(s.squads[unit].members)
+	slices.SortFunc(members, func(a, b cluster.PodID) int {
+		return cmp.Or(cmp.Compare(v.Shape(v.Pod(a).Spec.Shape).Milli(), v.Shape(v.Pod(b).Spec.Shape).Milli()), cmp.Compare(v.Pod(a).Key, v.Pod(b).Key))
+	})
+	t := s.taker(members[0])
+	t.Need = yield.Amount{}
+	for _, pod := range members[:min(max(int(v.TreeMinimum(unit)-v.Group(unit).TreePlaced), 1), len(members))] {
+		shape := v.Shape(v.Pod(pod).Spec.Shape)
+		t.Need.Milli += shape.Milli()
+		t.Need.Need = t.Need.Need.Plus(&shape.Need)
+		t.Priority = max(t.Priority, v.Pod(pod).Spec.Priority)
+	}
+	return t
+}
+
+// serveMembers finds room for as many members as a group lacks, one by one.
+func (s *sweep) serveMembers(unit cluster.GroupID) {
+	v := s.txn.View()
+	g := v.Group(unit)
+	missing := int(g.Minimum - g.Placed)
+	t := s.try()
+	var sets []*yield.Set
+	members := s.squads[unit].members
+	s.inOrder(members)
+	for _, pod := range members {
 		if missing == 0 {
 			break
 		}
@@ -284,7 +420,7 @@ func (s *sweep) serveGroup(first cluster.PodID, g *squad) {
 			continue
 		}
 		taker := s.taker(pod)
-		set := s.search.Best(taker)
+		set := s.ways.Best(taker)
 		if set == nil || !s.carry(taker, set) {
 			continue
 		}
@@ -292,12 +428,14 @@ func (s *sweep) serveGroup(first cluster.PodID, g *squad) {
 		missing--
 	}
 	if missing > 0 {
-		regret()
+		s.regret(t)
+		for _, set := range sets {
+			s.ways.Restore(set.Victims())
+		}
 		return
 	}
 	s.restore(sets)
-	s.keep()
-	g.started = true
+	s.keep(t)
 }
 
 // restore puts back those who need not go after all, the dearest sets first.
@@ -319,7 +457,7 @@ func (s *sweep) restore(sets []*yield.Set) {
 			s.undo(before)
 			continue
 		}
-		s.search.Restore(victims)
+		s.ways.Restore(victims)
 		for _, id := range victims {
 			delete(s.because, id)
 		}
@@ -327,7 +465,18 @@ func (s *sweep) restore(sets []*yield.Set) {
 }
 
 // court is who judges between queues; nil where there are none.
-func (r *round) court() yield.Court { return nil }
+func (r *round) court() yield.Court {
+	if r.txn.Base().Queues.Len() == 0 {
+		return nil
+	}
+	r.shares = yield.NewShares(&r.txn.Base().View)
+	return r.shares
+}
 
 // potential is how far queues are above their shares in all.
-func (s *sweep) potential() int64 { return 0 }
+func (s *sweep) potential() int64 {
+	if s.shares == nil {
+		return 0
+	}
+	return s.shares.Potential(s.txn.View())
+}

@@ -61,7 +61,7 @@ func (r *round) makeRoom(pod cluster.PodID, budget int64) (fits bool, tried int6
 			r.full[shape] = nil
 			if node := r.choose(pod, shape); node != cluster.None {
 				r.takeBack(trial, pod, gone, node)
-				if r.take(pod, shape, node) {
+				if r.take(pod, shape, node, cluster.None) {
 					return true, tried
 				}
 				break
@@ -110,6 +110,7 @@ func (r *round) takeBack(t trial, pod cluster.PodID, gone []cluster.PodID, node 
 type trial struct {
 	mark    cluster.Mark
 	touched int
+	filled  int // shapes that were found full before
 }
 
 // undo rolls back, and tells the memo.

@@ -40,39 +40,47 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// choicesOn lists what a taker may take on a node, cheapest first. Whether budgets
+// choicesOn lists what a taker may take on some nodes, cheapest first. Whether budgets
 // and queues allow several of them together is asked when they are tried.
-func (s *Search) choicesOn(node cluster.NodeID, t *Taker) []choice {
-	v := s.txn.View()
+func (s *Search) choicesOn(nodes []cluster.NodeID, t *Taker) []choice {
 	var out []choice
 	var trees []cluster.GroupID
+	for _, node := range nodes {
+		out, trees = s.choicesAt(node, nodes, t, out, trees)
+	}
+	slices.SortFunc(out, func(a, b choice) int { return compareChoices(&a, &b) })
+	return out
+}
+
+// choicesAt adds those of one node; trees are the groups that were looked at.
+func (s *Search) choicesAt(node cluster.NodeID, nodes []cluster.NodeID, t *Taker, out []choice, trees []cluster.GroupID) ([]choice, []cluster.GroupID) {
+	v := s.txn.View()
 	for _, id := range v.Node(node).Pods {
 		p := s.base.Pod(id)
 		if !p.Phase.Charged() || p.Placement.Node != node {
 			continue // placed in this cycle
 		}
 		if p.Spec.Group == cluster.None {
-			if c, ok := s.choiceOf([]cluster.PodID{id}, node, t); ok {
+			if c, ok := s.choiceOf([]cluster.PodID{id}, nodes, t); ok {
 				out = append(out, c)
 			}
 			continue
 		}
 		if g := v.Group(p.Spec.Group); g.Known && g.Placed > g.Minimum && v.Stands(p.Spec.Group) {
-			if c, ok := s.choiceOf([]cluster.PodID{id}, node, t); ok {
+			if c, ok := s.choiceOf([]cluster.PodID{id}, nodes, t); ok {
 				c.slice = true
 				out = append(out, c)
 			}
 		}
 		if root := v.Root(p.Spec.Group); !slices.Contains(trees, root) {
 			trees = append(trees, root)
-			if c, ok := s.choiceOf(s.treeOf(root), node, t); ok {
+			if c, ok := s.choiceOf(s.treeOf(root), nodes, t); ok {
 				c.alike = 0
 				out = append(out, c)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b choice) int { return compareChoices(&a, &b) })
-	return out
+	return out, trees
 }
 
 // treeOf lists the pods of a tree that have a place, in an order that does not depend
@@ -93,7 +101,7 @@ func (s *Search) treeOf(root cluster.GroupID) []cluster.PodID {
 
 // choiceOf weighs pods that go together; ok is false where one of them may not be
 // evicted for the taker.
-func (s *Search) choiceOf(pods []cluster.PodID, node cluster.NodeID, t *Taker) (c choice, ok bool) {
+func (s *Search) choiceOf(pods []cluster.PodID, nodes []cluster.NodeID, t *Taker) (c choice, ok bool) {
 	v := s.txn.View()
 	c = choice{pods: pods, queue: s.base.Pod(pods[0]).Spec.Queue}
 	top := int32(-1 << 31)
@@ -106,7 +114,7 @@ func (s *Search) choiceOf(pods []cluster.PodID, node cluster.NodeID, t *Taker) (
 		shape := v.Shape(p.Placement.Shape)
 		c.gives.Milli += p.Placement.Milli()
 		c.gives.Need = c.gives.Need.Plus(&shape.Need)
-		if p.Placement.Node == node {
+		if slices.Contains(nodes, p.Placement.Node) {
 			c.here.Milli += p.Placement.Milli()
 			c.here.Need = c.here.Need.Plus(&shape.Need)
 		}

@@ -122,7 +122,7 @@ func (s *Search) bound(f *field, t *Taker, node cluster.NodeID) (cost Cost, any 
 	if !n.TakesWork() || n.Overdrawn || len(n.Pods) == 0 || t.Within != nil && !t.Within(node) || !s.open(t.Check(node)) {
 		return cost, false
 	}
-	choices := s.choicesOn(node, t)
+	choices := s.choicesOn([]cluster.NodeID{node}, t)
 	if !s.enough(node, t, choices) {
 		return cost, false
 	}

@@ -83,7 +83,7 @@ func (s *Search) evaluate(node cluster.NodeID, t *Taker, straddle bool) *Set {
 	if !s.open(t.Check(node)) {
 		return nil
 	}
-	choices := s.choicesOn(node, t)
+	choices := s.choicesOn([]cluster.NodeID{node}, t)
 	if !s.enough(node, t, choices) {
 		return nil
 	}
