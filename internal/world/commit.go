@@ -49,15 +49,10 @@ func (w *World) subject(d *decision.Decision) (*cluster.Pod, error) {
 // UnderWay says whether any of the decisions has been accepted and has no outcome
 // yet.
 func (w *World) UnderWay(ids []uint64) bool {
-	if len(ids) == 0 {
-		return false
-	}
-	for i := range w.ledger.Intents.Len() {
-		if in := w.ledger.Intents.At(int32(i)); in.ID != 0 && in.Action != cluster.ActionHold && slices.Contains(ids, in.ID) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ids, func(id uint64) bool {
+		_, is := w.underWay[id]
+		return is
+	})
 }
 
 func (w *World) acceptEvict(d *decision.Decision, p *cluster.Pod) error {
@@ -79,6 +74,9 @@ func (w *World) addIntent(d *decision.Decision) {
 	}
 	id := w.ledger.AddIntent(cluster.Intent{ID: d.ID, Action: d.Action, Pod: d.Pod, Place: d.Place, Accepted: w.now, Deadline: d.Deadline}, reuse)
 	w.ledger.EditPod(d.Pod).Intent = id
+	if d.Action != cluster.ActionHold {
+		w.underWay[d.ID] = id
+	}
 }
 
 // dropIntent ends what is under way for a pod. Others that held room with it hold it
@@ -94,7 +92,11 @@ func (w *World) forgetIntent(pod cluster.PodID) uint64 {
 	if id == cluster.None {
 		return 0
 	}
-	together := w.ledger.Intents.At(int32(id)).Together
+	in := w.ledger.Intents.At(int32(id))
+	together := in.Together
+	if in.Action != cluster.ActionHold {
+		delete(w.underWay, in.ID)
+	}
 	w.ledger.DropIntent(id)
 	w.ledger.EditPod(pod).Intent = cluster.None
 	w.freeIntents = append(w.freeIntents, id)

@@ -101,6 +101,11 @@ func (w *World) place(ds []decision.Decision, held bool) error {
 	})
 	if err != nil {
 		w.freeIntents = free
+		for i := range ds {
+			if id, is := w.underWay[ds[i].ID]; is && w.ledger.Pod(ds[i].Pod).Intent != id {
+				delete(w.underWay, ds[i].ID)
+			}
+		}
 	}
 	return err
 }
@@ -151,10 +156,9 @@ func (w *World) fitOnceLeft(ds []decision.Decision, after []uint64) error {
 	free := w.freeIntents
 	fits := errors.New("they fit")
 	err := w.ledger.Attempt(func() error {
-		for i := range w.ledger.Intents.Len() {
-			in := *w.ledger.Intents.At(int32(i))
-			if in.ID != 0 && in.Action == cluster.ActionEvict && slices.Contains(after, in.ID) {
-				w.ledger.Discharge(in.Pod, cluster.PhaseHeld)
+		for _, decided := range after {
+			if id, is := w.underWay[decided]; is && w.ledger.Intents.At(int32(id)).Action == cluster.ActionEvict {
+				w.ledger.Discharge(w.ledger.Intents.At(int32(id)).Pod, cluster.PhaseHeld)
 			}
 		}
 		for i := range ds {

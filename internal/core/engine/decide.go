@@ -36,24 +36,15 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	// 3. Share: whose turn is it, among those for whom there is room at all?
 	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len())}
 	line := inLine(&s.View, c)
+	r.divide()
 	r.muster(line)
 	r.mend()
 	line = r.hopeful(line)
 
 	// 4. Place: each in turn where it is best, a group all or none; or remember what
 	// binds it.
-	for len(line) > 0 {
-		r.bringForward(line)
-		switch pod := line[0]; {
-		case r.seated(pod):
-			line = line[1:]
-		case r.waitingUnit(pod) == cluster.None && r.hopeless(pod):
-			line = r.hopeful(line)
-		default:
-			r.place(pod)
-			line = line[1:]
-		}
-	}
+	beyond := r.serveLine(line, r.beyond)
+	r.serveLine(r.hopeful(beyond), nil)
 	r.placeTied()
 
 	// 5. Repair: who should give way, where the policy names victims?
@@ -62,6 +53,26 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 
 	// 6. The plan is the net difference.
 	return r.plan()
+}
+
+// serveLine gives each pod its turn. Those that are to let others go first are returned.
+func (r *round) serveLine(line []cluster.PodID, defers func(cluster.PodID) bool) (later []cluster.PodID) {
+	for len(line) > 0 {
+		r.bringForward(line)
+		switch pod := line[0]; {
+		case r.seated(pod):
+			line = line[1:]
+		case r.waitingUnit(pod) == cluster.None && r.hopeless(pod):
+			line = r.hopeful(line)
+		case defers != nil && defers(pod):
+			later = append(later, pod)
+			line = line[1:]
+		default:
+			r.place(pod)
+			line = line[1:]
+		}
+	}
+	return later
 }
 
 // compare is the default order: priority, urgency, arrival, name.

@@ -84,7 +84,7 @@ func (r *round) takers() []cluster.PodID {
 	for i := range r.waiting {
 		w := &r.waiting[i]
 		spec := v.Pod(w.Pod).Spec
-		if v.Queues.Len() == 0 && spec.Priority <= v.LowestPriority || spec.PreemptNever || !yield.Helps(w.Why.Code) {
+		if r.shares == nil && spec.Priority <= v.LowestPriority || spec.PreemptNever || !yield.Helps(w.Why.Code) {
 			continue
 		}
 		if unit := r.waitingUnit(w.Pod); unit != cluster.None {
@@ -464,13 +464,32 @@ func (s *sweep) restore(sets []*yield.Set) {
 	}
 }
 
-// court is who judges between queues; nil where there are none.
+// court is who judges between queues; nil where none of them deserves anything.
 func (r *round) court() yield.Court {
-	if r.txn.Base().Queues.Len() == 0 {
+	if r.shares == nil {
 		return nil
 	}
-	r.shares = yield.NewShares(&r.txn.Base().View)
 	return r.shares
+}
+
+// divide finds the shares of a cycle, where others give way to who is below its own.
+func (r *round) divide() {
+	v := &r.txn.Base().View
+	for i := range v.Queues.Len() {
+		if v.Queues.At(int32(i)).DeservedMilli > 0 && r.policy.Yields != nil {
+			r.shares = yield.NewShares(v)
+			return
+		}
+	}
+}
+
+// beyond says whether a pod would take its queue above its share.
+func (r *round) beyond(pod cluster.PodID) bool {
+	if r.shares == nil {
+		return false
+	}
+	spec := r.txn.View().Pod(pod).Spec
+	return !r.shares.Within(r.txn.View(), spec.Queue, r.txn.View().Shape(spec.Shape).Milli())
 }
 
 // potential is how far queues are above their shares in all.

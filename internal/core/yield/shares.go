@@ -38,13 +38,10 @@ func NewShares(v *cluster.View) *Shares {
 		if p.Phase == cluster.PhaseGone {
 			continue
 		}
-		milli := v.Shape(p.Spec.Shape).Milli()
-		if p.Phase.Charged() {
-			milli = p.Placement.Milli()
-		}
+		milli := v.Shape(p.Spec.Shape).Milli() // whatever it has now: shares do not move with places
 		if p.Spec.Queue == cluster.None {
 			if outside += int64(milli); p.Phase.Charged() && p.Phase != cluster.PhaseTerminating {
-				s.inside += milli
+				s.inside += p.Placement.Milli()
 			}
 			continue
 		}
@@ -52,7 +49,7 @@ func NewShares(v *cluster.View) *Shares {
 		for q := p.Spec.Queue; q != cluster.None; q = v.Queues.At(int32(q)).Parent {
 			demand[q] += int64(milli)
 			if p.Phase == cluster.PhaseTerminating {
-				s.leaving[q] += milli
+				s.leaving[q] += p.Placement.Milli()
 			}
 		}
 	}
@@ -209,6 +206,12 @@ func chain(v *cluster.View, q cluster.QueueID) []cluster.QueueID {
 		out = append(out, q)
 	}
 	return out
+}
+
+// Within says whether a queue and those above it stay within their shares with so much
+// more.
+func (s *Shares) Within(v *cluster.View, queue cluster.QueueID, milli quantity.MilliGPU) bool {
+	return !slices.ContainsFunc(chain(v, queue), func(q cluster.QueueID) bool { return s.used(v, q)+milli > s.Fair(q) })
 }
 
 // Entitled implements Court.
