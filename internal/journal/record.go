@@ -47,7 +47,8 @@ func kinds() map[string]world.Event {
 		"budget_known": world.BudgetKnown{}, "evict_refused": world.EvictRefused{}, "guarded": world.Guarded{},
 		"leaving": world.Leaving{}, "shape_known": world.ShapeKnown{}, "reserved": world.Reserved{},
 		"namespace_gone": world.NamespaceGone{}, "namespace_known": world.NamespaceKnown{}, "pod_labelled": world.PodLabelled{},
-		"queue_added": world.QueueAdded{}, "started": world.Started{},
+		"queue_added": world.QueueAdded{}, "queue_changed": world.QueueChanged{}, "queue_removed": world.QueueRemoved{},
+		"queue_usage": world.QueueUsage{}, "epoch_began": world.EpochBegan{}, "started": world.Started{},
 	}
 }
 

@@ -41,7 +41,7 @@ func (in *interp) addQueue(c *call) ([]string, error) {
 func (in *interp) queue(name string) (cluster.QueueID, bool) {
 	v := in.view()
 	for i := range v.Queues.Len() {
-		if v.Queues.At(int32(i)).Name == name {
+		if q := v.Queues.At(int32(i)); q.Name == name && !q.Gone {
 			return cluster.QueueID(i), true
 		}
 	}
@@ -50,9 +50,11 @@ func (in *interp) queue(name string) (cluster.QueueID, bool) {
 
 func (in *interp) queueNames() []string {
 	v := in.view()
-	out := make([]string, v.Queues.Len())
-	for i := range out {
-		out[i] = v.Queues.At(int32(i)).Name
+	var out []string
+	for i := range v.Queues.Len() {
+		if q := v.Queues.At(int32(i)); !q.Gone {
+			out = append(out, q.Name)
+		}
 	}
 	slices.Sort(out)
 	return out

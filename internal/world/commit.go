@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
-	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
 // Accepted commits to a decision: it is charged from now on and becomes an
@@ -145,37 +143,6 @@ func (e Evicted) apply(w *World) error {
 	}
 	w.lose(id)
 	w.displaced(id)
-	return nil
-}
-
-// QueueAdded makes a tenant's line known. Its parent comes first.
-type QueueAdded struct {
-	Name          string
-	Parent        string
-	Weight        quantity.Milli
-	DeservedMilli quantity.MilliGPU
-	LimitMilli    quantity.MilliGPU
-}
-
-func (e QueueAdded) apply(w *World) error {
-	if _, dup := w.queues[e.Name]; dup || e.Name == "" {
-		return fmt.Errorf("queue: name %q: must be new and not empty", e.Name)
-	}
-	if e.Weight < 0 || e.DeservedMilli < 0 || e.LimitMilli < 0 {
-		return fmt.Errorf("queue %s: weight %d, deserved %d, limit %d: must not be negative", e.Name, e.Weight, e.DeservedMilli, e.LimitMilli)
-	}
-	parent := cluster.QueueID(cluster.None)
-	if e.Parent != "" {
-		id, ok := w.queues[e.Parent]
-		if !ok {
-			return fmt.Errorf("queue %s: parent %q: no such queue", e.Name, e.Parent)
-		}
-		parent = id
-	}
-	w.queues[e.Name] = w.ledger.AddQueue(cluster.Queue{
-		Name: e.Name, Key: chance.HashString(e.Name), Parent: parent,
-		Weight: e.Weight, DeservedMilli: e.DeservedMilli, LimitMilli: e.LimitMilli,
-	})
 	return nil
 }
 

@@ -35,6 +35,7 @@ type World struct {
 	freeGroups  []cluster.GroupID
 	freeJobs    []cluster.JobID
 	freeClaims  []int32
+	freeQueues  []cluster.QueueID
 	society     society
 	extended    map[string]cluster.Dim
 	dimNames    []cluster.Symbol
@@ -76,6 +77,7 @@ func (w *World) Apply(at moment.Instant, e Event) error {
 	}
 	before := w.now
 	w.now = at
+	w.ledger.SetNow(at)
 	if err := e.apply(w); err != nil {
 		w.now = before
 		w.ledger.TakeRegrouped()

@@ -29,9 +29,14 @@ func (l *Ledger) Admit(pod PodID, place *Placement) error {
 	if port, taken := l.portTaken(p, n); taken {
 		return fmt.Errorf("place %s on %s: host port %d is taken", p.Spec.Name, n.Spec.Name, port)
 	}
-	for q := p.Spec.Queue; q != None; q = l.Queues.At(int32(q)).Parent {
-		if row := l.Queues.At(int32(q)); row.LimitMilli > 0 && row.UsedMilli+place.Milli() > row.LimitMilli {
+	ask := Amount{Milli: place.Milli(), Rest: shape.Need}
+	for q := p.Spec.Queue; q != None; q = l.Queue(q).Parent {
+		row := l.Queue(q)
+		switch d, over := row.Exceeds(&ask); {
+		case over && d == DimMilli:
 			return fmt.Errorf("place %s: queue %s would use %d milli-GPU, its limit is %d", p.Spec.Name, row.Name, row.UsedMilli+place.Milli(), row.LimitMilli)
+		case over:
+			return fmt.Errorf("place %s: queue %s would use %d of %s, its limit is %d", p.Spec.Name, row.Name, row.Used.At(d)+ask.Rest.At(d), l.DimName(d), row.Limit.At(d))
 		}
 	}
 	if len(place.Grants) != int(shape.DeviceCount()) {

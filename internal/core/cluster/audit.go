@@ -234,24 +234,31 @@ func (a *audit) totals() error {
 func (a *audit) queues() error {
 	v := a.view
 	used, milli := make([]Vector, v.Queues.Len()), make([]quantity.MilliGPU, v.Queues.Len())
+	var loose Amount
 	for i := range v.Pods.Len() {
 		p := v.Pod(PodID(i))
 		if !p.Phase.Charged() {
 			continue
 		}
 		shape := v.Shape(p.Placement.Shape)
+		if p.Spec.Queue == None {
+			loose = loose.Plus(&Amount{Milli: p.Placement.Milli(), Rest: shape.Need})
+		}
 		for q := p.Spec.Queue; q != None; q = v.Queues.At(int32(q)).Parent {
 			used[q] = used[q].Plus(&shape.Need)
 			milli[q] += p.Placement.Milli()
 		}
+	}
+	if loose.Milli != v.Loose.Milli || !loose.Rest.Equal(&v.Loose.Rest) {
+		return fmt.Errorf("audit: pods without queue: use %v and %d milli-GPU, they hold %v and %d", v.Loose.Rest, v.Loose.Milli, loose.Rest, loose.Milli)
 	}
 	for i := range used {
 		q := v.Queues.At(int32(i))
 		if !q.Used.Equal(&used[i]) || q.UsedMilli != milli[i] {
 			return fmt.Errorf("audit: queue %s: uses %v and %d milli-GPU, its pods hold %v and %d", q.Name, q.Used, q.UsedMilli, used[i], milli[i])
 		}
-		if q.LimitMilli > 0 && q.UsedMilli > q.LimitMilli && !q.Overdrawn && !a.leaving.coversQueue(QueueID(i)) {
-			return fmt.Errorf("audit: queue %s: uses %d milli-GPU, its limit is %d", q.Name, q.UsedMilli, q.LimitMilli)
+		if q.above() && !q.Overdrawn && !a.leaving.coversQueue(QueueID(i)) {
+			return fmt.Errorf("audit: queue %s: uses %v and %d milli-GPU, its limit is %v and %d", q.Name, q.Used, q.UsedMilli, q.Limit, q.LimitMilli)
 		}
 	}
 	return nil

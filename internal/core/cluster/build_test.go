@@ -48,8 +48,8 @@ func newSite() *site {
 	for i, name := range []string{"cloud", "zone", "rack"} {
 		parent = l.AddDomain(cluster.Domain{Name: name, Key: chance.HashString(name), Level: cluster.Level(5 - i), Parent: parent})
 	}
-	root := l.AddQueue(cluster.Queue{Name: "root", Key: chance.HashString("root"), Parent: cluster.None, LimitMilli: 14000})
-	l.AddQueue(cluster.Queue{Name: "team", Key: chance.HashString("team"), Parent: root, LimitMilli: 9000})
+	root := l.AddQueue(cluster.Queue{Name: "root", Key: chance.HashString("root"), Parent: cluster.None, LimitMilli: 14000}, cluster.None)
+	l.AddQueue(cluster.Queue{Name: "team", Key: chance.HashString("team"), Parent: root, LimitMilli: 9000}, cluster.None)
 	for i, name := range []string{"plain", "gpu", "mig"} {
 		l.AddClass(cluster.Class{Name: name, Key: uint64(i + 1)})
 	}

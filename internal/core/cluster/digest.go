@@ -19,7 +19,13 @@ func (v *View) Digest() uint64 {
 	}
 	for i := range v.Queues.Len() {
 		q := v.Queues.At(int32(i))
-		h := chance.Hash(3, q.Key, uint64(q.UsedMilli), uint64(q.History))
+		if q.Gone {
+			continue
+		}
+		h := chance.Hash(3, q.Key, uint64(q.UsedMilli), uint64(q.Usage.History))
+		for _, spent := range q.Usage.Hour {
+			h = chance.Fold(h, uint64(spent))
+		}
 		for d := range q.Used.Dims() {
 			h = chance.Fold(h, uint64(q.Used.At(d)))
 		}

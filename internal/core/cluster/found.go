@@ -17,9 +17,7 @@ func (l *Ledger) ChargeFound(id PodID, place Placement, phase Phase) {
 // excuseQueues marks the queues of a pod that a fact has taken above their limit.
 func (l *Ledger) excuseQueues(id PodID) {
 	for q := l.Pod(id).Spec.Queue; q != None; q = l.Queues.At(int32(q)).Parent {
-		if row := l.Queues.At(int32(q)); row.LimitMilli > 0 && row.UsedMilli > row.LimitMilli {
-			l.Queues.own(int32(q), l.owner, l.recording).Overdrawn = true
-		}
+		l.ExcuseQueue(q)
 	}
 }
 

@@ -154,25 +154,6 @@ type Service struct {
 	Observed    moment.Instant // when load and latency were read
 }
 
-// Queue is a tenant's line. Used counts charged pods of the queue and of all
-// queues below it.
-type Queue struct {
-	Name       string
-	Key        uint64
-	Generation uint32
-	Parent     QueueID // None at the root
-	Weight     quantity.Milli
-	Deserved   Vector
-	// DeservedMilli and UsedMilli are the GPU side of Deserved and Used.
-	DeservedMilli quantity.MilliGPU
-	Limit         Vector
-	LimitMilli    quantity.MilliGPU // 0: no limit
-	Used          Vector
-	UsedMilli     quantity.MilliGPU
-	History       int64 // decayed milli-GPU seconds, a belief
-	Overdrawn     bool  // facts took more than the limit; it ends when that has left
-}
-
 // Price is a fact with its time.
 type Price struct {
 	Class  Symbol

@@ -12,7 +12,7 @@ type leaving struct {
 	milli    map[DeviceID]quantity.MilliGPU
 	memory   map[DeviceID]quantity.Bytes
 	counters map[DeviceID][]int64
-	used     map[QueueID]quantity.MilliGPU
+	used     map[QueueID]Amount
 }
 
 func newLeaving(v *View) leaving {
@@ -26,7 +26,7 @@ func newLeaving(v *View) leaving {
 		return l
 	}
 	l.need, l.milli, l.memory = make(map[NodeID]Vector), make(map[DeviceID]quantity.MilliGPU), make(map[DeviceID]quantity.Bytes)
-	l.counters, l.used = make(map[DeviceID][]int64), make(map[QueueID]quantity.MilliGPU)
+	l.counters, l.used = make(map[DeviceID][]int64), make(map[QueueID]Amount)
 	for i := range v.Pods.Len() {
 		if p := v.Pod(PodID(i)); p.Phase == PhaseTerminating {
 			l.leave(p)
@@ -62,7 +62,8 @@ func (l *leaving) leave(p *Pod) {
 		}
 	}
 	for q := p.Spec.Queue; q != None; q = l.view.Queues.At(int32(q)).Parent {
-		l.used[q] += p.Placement.Milli()
+		sum, own := l.used[q], Amount{Milli: p.Placement.Milli(), Rest: l.view.Shape(p.Placement.Shape).Need}
+		l.used[q] = sum.Plus(&own)
 	}
 }
 
@@ -81,6 +82,7 @@ func (l *leaving) coversCounter(d *Device, c int) bool {
 }
 
 func (l *leaving) coversQueue(id QueueID) bool {
-	q := l.view.Queues.At(int32(id))
-	return l.queued[id] && q.UsedMilli-l.used[id] <= q.LimitMilli
+	q, gone := *l.view.Queues.At(int32(id)), l.used[id]
+	q.UsedMilli, q.Used = q.UsedMilli-gone.Milli, q.Used.Minus(&gone.Rest)
+	return l.queued[id] && !q.above()
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
@@ -15,7 +16,8 @@ type Ledger struct {
 	View
 	owner     *owner
 	recording bool
-	regrouped []GroupID // groups that changed, until they are asked for
+	now       moment.Instant // to which the use of queues is counted; 0 in trials
+	regrouped []GroupID      // groups that changed, until they are asked for
 }
 
 // NewLedger returns an empty one.
@@ -70,9 +72,6 @@ func (l *Ledger) AddClass(c Class) ClassID { return ClassID(l.Classes.grow(l.own
 
 // AddDomain adds a domain; its parent is there already.
 func (l *Ledger) AddDomain(d Domain) DomainID { return DomainID(l.Domains.grow(l.owner, d)) }
-
-// AddQueue adds a queue; its parent is there already.
-func (l *Ledger) AddQueue(q Queue) QueueID { return QueueID(l.Queues.grow(l.owner, q)) }
 
 // AddNode adds a node with its devices, all free. The spec's FirstDevice and
 // DeviceCount are filled in here. An id that a removed node left is reused when
@@ -241,15 +240,11 @@ func (l *Ledger) apply(p *Pod, id PodID, sign int64) {
 		}
 	}
 	l.restate(place.Node, &before)
-	for q := p.Spec.Queue; q != None; q = l.Queues.At(int32(q)).Parent {
-		row := l.Queues.own(int32(q), l.owner, l.recording)
-		row.UsedMilli += quantity.MilliGPU(sign) * place.Milli()
-		if sign > 0 {
-			row.Used = row.Used.Plus(&shape.Need)
-		} else {
-			row.Used = row.Used.Minus(&shape.Need)
-			row.Overdrawn = row.Overdrawn && row.UsedMilli > row.LimitMilli
-		}
+	if p.Spec.Queue == None {
+		l.Loose = l.Loose.Plus(&Amount{Milli: quantity.MilliGPU(sign) * place.Milli(), Rest: shape.Need.times(sign)})
+	}
+	for q := p.Spec.Queue; q != None; q = l.Queue(q).Parent {
+		l.use(q, &shape.Need, place.Milli(), sign)
 	}
 }
 

@@ -48,6 +48,10 @@ func (t *Txn) Rollback(m Mark) {
 	t.freed++
 }
 
+// TouchedSince lists the pods placed or evicted since a mark, repeats included. The
+// list is void after the next step.
+func (t *Txn) TouchedSince(m Mark) []PodID { return t.touched[m.touched:] }
+
 // TouchedNodes lists the nodes whose rows were written since the transaction
 // began, rolled back or not, repeats included; complete is false when there
 // were too many to keep. Caches of node scores need it.

@@ -4,12 +4,14 @@ package cluster
 // that a placement or an intent may write.
 type ledgerMark struct {
 	nodes, devices, pods, queues, domains, classes, groups, jobs, intents, waiting tableMark
+	loose                                                                          Amount
 }
 
 func (l *Ledger) mark() ledgerMark {
 	return ledgerMark{
 		nodes: l.Nodes.mark(), devices: l.Devices.mark(), pods: l.Pods.mark(), queues: l.Queues.mark(), domains: l.Domains.mark(),
 		classes: l.Classes.mark(), groups: l.Groups.mark(), jobs: l.Jobs.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(),
+		loose: l.Loose,
 	}
 }
 
@@ -24,6 +26,7 @@ func (l *Ledger) rollback(m ledgerMark) {
 	l.Jobs.rollback(m.jobs, l.owner)
 	l.Intents.rollback(m.intents, l.owner)
 	l.waiting.rollback(m.waiting, l.owner)
+	l.Loose = m.loose
 }
 
 // forgetUndo drops what was recorded: nobody goes back any more.

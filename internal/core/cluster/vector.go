@@ -81,6 +81,15 @@ func (v Vector) Minus(w *Vector) Vector {
 	return v
 }
 
+// times returns v once, or taken away.
+func (v Vector) times(sign int64) Vector {
+	if sign > 0 {
+		return v
+	}
+	var zero Vector
+	return zero.Minus(&v)
+}
+
 func combine(a, b []int64, sign int64) []int64 {
 	out := make([]int64, max(len(a), len(b)))
 	copy(out, a)

@@ -30,6 +30,9 @@ type View struct {
 	Facts    *Facts
 	Beliefs  *Beliefs
 
+	// Loose is what charged pods without a queue use.
+	Loose Amount
+
 	// LowestPriority is the lowest of all pods that were ever added: a pod of no
 	// higher one need not look for others that would give way to it.
 	LowestPriority int32

@@ -225,7 +225,10 @@ func (r Reason) constraint(v *cluster.View) string {
 	case TopologySpread:
 		return fmt.Sprintf("%s would differ by %d, at most %d is allowed", v.Symbols.Text(r.About), r.Need-r.Have, r.Need)
 	case QueueLimit:
-		return fmt.Sprintf("queue %s would use %d milli-GPU, its limit is %d", v.Queues.At(int32(r.Queue)).Name, r.Need, r.Have)
+		if r.Dim == cluster.DimMilli {
+			return fmt.Sprintf("queue %s would use %d milli-GPU, its limit is %d", v.Queue(r.Queue).Name, r.Need, r.Have)
+		}
+		return fmt.Sprintf("queue %s would use %s, its limit is %s", v.Queue(r.Queue).Name, r.Amount(v, r.Need), r.Amount(v, r.Have))
 	case PolicyWaits:
 		return "there is room; the policy lets it wait"
 	case GroupUnknown:
@@ -278,6 +281,9 @@ func amount(v *cluster.View, d cluster.Dim, n int64) string {
 		return quantity.MilliCPU(n).String()
 	case cluster.DimMemory, cluster.DimEphemeral, cluster.DimHuge2Mi, cluster.DimHuge1Gi:
 		return quantity.Bytes(n).String() + " of " + v.DimName(d)
+	}
+	if d == cluster.DimMilli {
+		return fmt.Sprintf("%d milli-GPU", n)
 	}
 	name := v.DimName(d)
 	if d == cluster.DimPods {

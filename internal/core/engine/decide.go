@@ -9,12 +9,12 @@ package engine
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/share"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
@@ -36,15 +36,23 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	// 3. Share: whose turn is it, among those for whom there is room at all?
 	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len())}
 	line := inLine(&s.View, c)
-	r.divide()
 	r.muster(line)
 	r.mend()
-	line = r.hopeful(line)
+	r.lineUp(r.hopeful(line))
 
 	// 4. Place: each in turn where it is best, a group all or none; or remember what
 	// binds it.
-	beyond := r.serveLine(line, r.beyond)
-	r.serveLine(r.hopeful(beyond), nil)
+	for pod, more := r.next(); more; pod, more = r.next() {
+		switch {
+		case r.seated(pod):
+		case r.waitingUnit(pod) == cluster.None && r.hopeless(pod):
+			r.wait(pod)
+			r.prune()
+		default:
+			r.place(pod)
+		}
+	}
+	r.line = turns{}
 	r.placeTied()
 
 	// 5. Repair: who should give way, where the policy names victims?
@@ -53,26 +61,6 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 
 	// 6. The plan is the net difference.
 	return r.plan()
-}
-
-// serveLine gives each pod its turn. Those that are to let others go first are returned.
-func (r *round) serveLine(line []cluster.PodID, defers func(cluster.PodID) bool) (later []cluster.PodID) {
-	for len(line) > 0 {
-		r.bringForward(line)
-		switch pod := line[0]; {
-		case r.seated(pod):
-			line = line[1:]
-		case r.waitingUnit(pod) == cluster.None && r.hopeless(pod):
-			line = r.hopeful(line)
-		case defers != nil && defers(pod):
-			later = append(later, pod)
-			line = line[1:]
-		default:
-			r.place(pod)
-			line = line[1:]
-		}
-	}
-	return later
 }
 
 // compare is the default order: priority, urgency, arrival, name.
@@ -104,13 +92,11 @@ type round struct {
 	turnedAway map[uint64]*decision.Reason // why alike groups do not start
 	topology   bool                        // some group in the line has parts, ranks or wishes of topology
 	retries    int64                       // how many more hypotheses about groups may fail
-	// turns counts pods brought forward; sorted says that the line is in order.
-	turns   int
-	sorted  bool
-	because map[cluster.PodID]decision.Explanation
+	line       turns
+	standing   *share.Standing // of the queues; nil without any
+	because    map[cluster.PodID]decision.Explanation
 	// closed holds, per kin and shape, what binds where relations leave no node.
 	closed map[tie]closed
-	shares *yield.Shares // who is above what it may have
 	ways   *yield.Search // who gives way; nil where nobody was looked for
 }
 
@@ -120,15 +106,24 @@ func (r *round) hopeful(line []cluster.PodID) []cluster.PodID {
 	r.looks++
 	kept := line[:0]
 	for _, pod := range line {
-		switch {
-		case r.seated(pod):
-		case r.hopeless(pod):
-			r.wait(pod)
-		default:
+		if r.mayHope(pod) {
 			kept = append(kept, pod)
 		}
 	}
 	return kept
+}
+
+// mayHope says whether a pod may have room; where it has none it waits, with what
+// binds.
+func (r *round) mayHope(pod cluster.PodID) bool {
+	switch {
+	case r.seated(pod):
+		return false
+	case r.hopeless(pod):
+		r.wait(pod)
+		return false
+	}
+	return true
 }
 
 // hopeless says whether no node takes the pod, or its group.
@@ -143,33 +138,6 @@ func (r *round) hopeless(pod cluster.PodID) bool {
 func (r *round) noRoom(pod cluster.PodID) bool {
 	spec := r.txn.View().Pod(pod).Spec
 	return len(spec.Alternatives) == 0 && r.isFull(spec.Shape)
-}
-
-// sortAfter is how many pods are brought forward one by one before the whole line
-// is sorted: most cycles have room for few.
-const sortAfter = 16
-
-// bringForward moves the pod whose turn it is to the head of the line.
-func (r *round) bringForward(line []cluster.PodID) {
-	v := r.txn.Base()
-	switch {
-	case r.sorted:
-	case r.policy.Order != nil:
-		r.policy.Order(&v.View, r.cycle, line)
-		r.sorted = true
-	case r.turns >= sortAfter:
-		slices.SortFunc(line, func(a, b cluster.PodID) int { return compare(&v.View, r.cycle, a, b) })
-		r.sorted = true
-	default:
-		first := 0
-		for i := range line {
-			if compare(&v.View, r.cycle, line[i], line[first]) < 0 {
-				first = i
-			}
-		}
-		line[0], line[first] = line[first], line[0]
-		r.turns++
-	}
 }
 
 // isFull says whether no node takes the shape any more.
@@ -334,6 +302,7 @@ func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.Node
 	}
 	r.because[pod] = because
 	r.memo.touch(node)
+	r.used(v.Pod(pod).Spec.Queue)
 	return true
 }
 

@@ -34,16 +34,11 @@ func (r *round) makeWay() {
 	if len(line) == 0 {
 		return
 	}
+	r.lineUp(line)
 	r.ways = yield.New(r.txn, r.cycle, *r.policy.Yields, r.court())
 	s := sweep{round: r, hopeless: make(map[claimant]refusal)}
-	v := r.txn.Base()
-	if r.policy.Order != nil {
-		r.policy.Order(&v.View, r.cycle, line)
-	} else {
-		slices.SortFunc(line, func(a, b cluster.PodID) int { return compare(&v.View, r.cycle, a, b) })
-	}
 	reasons := make(map[cluster.PodID]refusal)
-	for _, pod := range line {
+	for pod, more := r.next(); more; pod, more = r.next() {
 		if unit := r.waitingUnit(pod); unit != cluster.None {
 			s.serveGroup(unit)
 			continue
@@ -54,6 +49,7 @@ func (r *round) makeWay() {
 			}
 		}
 	}
+	r.line = turns{}
 	budget, out := r.ways.Exhausted()
 	kept := r.waiting[:0]
 	for _, w := range r.waiting {
@@ -84,7 +80,7 @@ func (r *round) takers() []cluster.PodID {
 	for i := range r.waiting {
 		w := &r.waiting[i]
 		spec := v.Pod(w.Pod).Spec
-		if r.shares == nil && spec.Priority <= v.LowestPriority || spec.PreemptNever || !yield.Helps(w.Why.Code) {
+		if v.Queues.Len() == 0 && spec.Priority <= v.LowestPriority || spec.PreemptNever || !yield.Helps(w.Why.Code) {
 			continue
 		}
 		if unit := r.waitingUnit(w.Pod); unit != cluster.None {
@@ -172,7 +168,7 @@ func (r *round) taker(pod cluster.PodID) *yield.Taker {
 	shape := v.Shape(spec.Shape)
 	of := tie{kin: v.Ties(pod), shape: spec.Shape}
 	return &yield.Taker{
-		Pod: pod, Queue: spec.Queue, Priority: spec.Priority, Need: yield.Amount{Milli: shape.Milli(), Need: shape.Need},
+		Pod: pod, Queue: spec.Queue, Priority: spec.Priority, Need: shape.Ask(),
 		Class: chance.Hash(uint64(of.kin), uint64(of.shape)),
 		Check: func(node cluster.NodeID) decision.Reason { return r.check(of, node) },
 		Tie:   func(node cluster.NodeID) uint64 { return r.policy.tie(v, r.cycle, node) },
@@ -190,6 +186,9 @@ func (s *sweep) carry(t *yield.Taker, set *yield.Set) bool {
 	}
 	for _, node := range nodes {
 		s.memo.touch(node)
+	}
+	for _, victim := range set.Victims() {
+		s.used(s.txn.Base().Pod(victim).Spec.Queue)
 	}
 	shape := s.txn.View().Pod(t.Pod).Spec.Shape
 	full := s.full[shape]
@@ -389,11 +388,11 @@ func (s *sweep) takerOf(unit cluster.GroupID) *yield.Taker {
 		return cmp.Or(cmp.Compare(v.Shape(v.Pod(a).Spec.Shape).Milli(), v.Shape(v.Pod(b).Spec.Shape).Milli()), cmp.Compare(v.Pod(a).Key, v.Pod(b).Key))
 	})
 	t := s.taker(members[0])
-	t.Need = yield.Amount{}
+	t.Need = cluster.Amount{}
 	for _, pod := range members[:min(max(int(v.TreeMinimum(unit)-v.Group(unit).TreePlaced), 1), len(members))] {
 		shape := v.Shape(v.Pod(pod).Spec.Shape)
-		t.Need.Milli += shape.Milli()
-		t.Need.Need = t.Need.Need.Plus(&shape.Need)
+		ask := shape.Ask()
+		t.Need = t.Need.Plus(&ask)
 		t.Priority = max(t.Priority, v.Pod(pod).Spec.Priority)
 	}
 	return t
@@ -464,38 +463,18 @@ func (s *sweep) restore(sets []*yield.Set) {
 	}
 }
 
-// court is who judges between queues; nil where none of them deserves anything.
+// court is who judges between queues; nil where there are none.
 func (r *round) court() yield.Court {
-	if r.shares == nil {
+	if r.standing == nil {
 		return nil
 	}
-	return r.shares
-}
-
-// divide finds the shares of a cycle, where others give way to who is below its own.
-func (r *round) divide() {
-	v := &r.txn.Base().View
-	for i := range v.Queues.Len() {
-		if v.Queues.At(int32(i)).DeservedMilli > 0 && r.policy.Yields != nil {
-			r.shares = yield.NewShares(v)
-			return
-		}
-	}
-}
-
-// beyond says whether a pod would take its queue above its share.
-func (r *round) beyond(pod cluster.PodID) bool {
-	if r.shares == nil {
-		return false
-	}
-	spec := r.txn.View().Pod(pod).Spec
-	return !r.shares.Within(r.txn.View(), spec.Queue, r.txn.View().Shape(spec.Shape).Milli())
+	return r.standing
 }
 
 // potential is how far queues are above their shares in all.
 func (s *sweep) potential() int64 {
-	if s.shares == nil {
+	if s.standing == nil {
 		return 0
 	}
-	return s.shares.Potential(s.txn.View())
+	return s.standing.Potential(s.txn.View())
 }

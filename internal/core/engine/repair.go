@@ -115,7 +115,11 @@ type trial struct {
 
 // undo rolls back, and tells the memo.
 func (r *round) undo(t trial) {
+	pods := r.txn.TouchedSince(t.mark)
 	r.txn.Rollback(t.mark)
+	for _, pod := range pods {
+		r.used(r.txn.Base().Pod(pod).Spec.Queue)
+	}
 	touched, complete := r.txn.TouchedNodes()
 	if !complete || len(touched) < t.touched {
 		r.memo.forgetDirty()

@@ -194,11 +194,18 @@ func Explain(v *cluster.View, id cluster.ShapeID) decision.Reason {
 
 // Queue says whether the pod's queue, and each above it, allows the shape.
 func Queue(v *cluster.View, pod cluster.PodID, id cluster.ShapeID) decision.Reason {
-	milli := v.Shape(id).Milli()
-	for q := v.Pod(pod).Spec.Queue; q != cluster.None; q = v.Queues.At(int32(q)).Parent {
-		row := v.Queues.At(int32(q))
-		if row.LimitMilli > 0 && row.UsedMilli+milli > row.LimitMilli {
-			return decision.Reason{Code: decision.QueueLimit, Need: int64(row.UsedMilli + milli), Have: int64(row.LimitMilli), Queue: q}
+	if v.Pod(pod).Spec.Queue == cluster.None {
+		return decision.Reason{}
+	}
+	ask := v.Shape(id).Ask()
+	for q := v.Pod(pod).Spec.Queue; q != cluster.None; q = v.Queue(q).Parent {
+		row := v.Queue(q)
+		d, over := row.Exceeds(&ask)
+		switch {
+		case over && d == cluster.DimMilli:
+			return decision.Reason{Code: decision.QueueLimit, Dim: d, Need: int64(row.UsedMilli + ask.Milli), Have: int64(row.LimitMilli), Queue: q}
+		case over:
+			return decision.Reason{Code: decision.QueueLimit, Dim: d, Need: row.Used.At(d) + ask.Rest.At(d), Have: row.Limit.At(d), Queue: q}
 		}
 	}
 	return decision.Reason{}

@@ -235,9 +235,9 @@ func TestTolerations(t *testing.T) {
 // A queue and each above it are asked, the nearest first.
 func TestQueueNamesTheOneAtItsLimit(t *testing.T) {
 	r := newRack()
-	root := r.AddQueue(cluster.Queue{Name: "root", Parent: cluster.None, LimitMilli: 3000})
-	team := r.AddQueue(cluster.Queue{Name: "team", Parent: root, LimitMilli: 2000, UsedMilli: 1000})
-	free := r.AddQueue(cluster.Queue{Name: "free", Parent: root})
+	root := r.AddQueue(cluster.Queue{Name: "root", Parent: cluster.None, LimitMilli: 3000}, cluster.None)
+	team := r.AddQueue(cluster.Queue{Name: "team", Parent: root, LimitMilli: 2000, UsedMilli: 1000}, cluster.None)
+	free := r.AddQueue(cluster.Queue{Name: "free", Parent: root}, cluster.None)
 	for _, c := range []struct {
 		name  string
 		queue cluster.QueueID
@@ -246,9 +246,9 @@ func TestQueueNamesTheOneAtItsLimit(t *testing.T) {
 	}{
 		{name: "none", queue: cluster.None, gpus: 8},
 		{name: "within", queue: team, gpus: 1},
-		{name: "its own", queue: team, gpus: 2, want: decision.Reason{Code: decision.QueueLimit, Need: 3000, Have: 2000, Queue: team}},
+		{name: "its own", queue: team, gpus: 2, want: decision.Reason{Code: decision.QueueLimit, Dim: cluster.DimMilli, Need: 3000, Have: 2000, Queue: team}},
 		{name: "without a limit", queue: free, gpus: 3},
-		{name: "the one above", queue: free, gpus: 4, want: decision.Reason{Code: decision.QueueLimit, Need: 4000, Have: 3000, Queue: root}},
+		{name: "the one above", queue: free, gpus: 4, want: decision.Reason{Code: decision.QueueLimit, Dim: cluster.DimMilli, Need: 4000, Have: 3000, Queue: root}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shape := r.shape(whole(c.gpus))

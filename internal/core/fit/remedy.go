@@ -126,7 +126,7 @@ func relationRemedies(v *cluster.View, r *decision.Reason, closest []cluster.Nod
 }
 
 func queueRemedies(v *cluster.View, r *decision.Reason) []string {
-	return []string{fmt.Sprintf("a limit of queue %s that is %d milli-GPU higher, or as much given back by its pods", v.Queues.At(int32(r.Queue)).Name, r.Need-r.Have)}
+	return []string{fmt.Sprintf("a limit of queue %s that is %s higher, or as much given back by its pods", v.Queue(r.Queue).Name, r.Amount(v, r.Need-r.Have))}
 }
 
 // models is " of model A or B" where the shape asks for some.

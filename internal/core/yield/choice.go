@@ -18,9 +18,9 @@ type choice struct {
 	lost  int64
 	age   int64
 	key   uint64
-	alike uint64 // choices of one hash differ in cost alone; 0: unlike any other
-	here  Amount // what it leaves on the node that it was found on
-	gives Amount // in all
+	alike uint64         // choices of one hash differ in cost alone; 0: unlike any other
+	here  cluster.Amount // what it leaves on the node that it was found on
+	gives cluster.Amount // in all
 	queue cluster.QueueID
 	cross bool // of a queue that has to be above its share
 }
@@ -113,10 +113,10 @@ func (s *Search) choiceOf(pods []cluster.PodID, nodes []cluster.NodeID, t *Taker
 		top = max(top, p.Spec.Priority)
 		shape := v.Shape(p.Placement.Shape)
 		c.gives.Milli += p.Placement.Milli()
-		c.gives.Need = c.gives.Need.Plus(&shape.Need)
+		c.gives.Rest = c.gives.Rest.Plus(&shape.Need)
 		if slices.Contains(nodes, p.Placement.Node) {
 			c.here.Milli += p.Placement.Milli()
-			c.here.Need = c.here.Need.Plus(&shape.Need)
+			c.here.Rest = c.here.Rest.Plus(&shape.Need)
 		}
 		c.lost += s.lostWith(p)
 		c.age = max(c.age, int64(s.cycle.Now.Since(p.Bound)))
@@ -130,7 +130,7 @@ func (s *Search) choiceOf(pods []cluster.PodID, nodes []cluster.NodeID, t *Taker
 	case s.court == nil || !s.court.Entitled(v, t.Queue, c.queue, &t.Need):
 		return c, false
 	default:
-		above, _ := s.court.Above(v, t.Queue, c.queue, &Amount{})
+		above, _ := s.court.Above(v, t.Queue, c.queue, &t.Need, &c.gives)
 		if c.cross = true; !above {
 			return c, false
 		}

@@ -127,22 +127,22 @@ func (s *Search) bound(f *field, t *Taker, node cluster.NodeID) (cost Cost, any 
 		return cost, false
 	}
 	slices, wholes := 0, 0
-	sum := Amount{}
+	sum := cluster.Amount{}
 	for i := range choices {
 		f.crossing = f.crossing || choices[i].cross
 	}
 	for i := range choices {
-		sum.add(&choices[i].here)
+		sum = sum.Plus(&choices[i].here)
 		if s.suffices(node, t, &sum) {
 			cost.Band = choices[i].band
 			break
 		}
 	}
-	sum = Amount{}
+	sum = cluster.Amount{}
 	for i := range choices {
 		if choices[i].slice {
 			slices++
-			sum.add(&choices[i].here)
+			sum = sum.Plus(&choices[i].here)
 		}
 	}
 	if slices == 0 || !s.suffices(node, t, &sum) {
@@ -171,14 +171,14 @@ func (s *Search) Guarded(t *Taker) int32 {
 		if !node.TakesWork() || len(node.Pods) == 0 || t.Within != nil && !t.Within(id) || !s.open(t.Check(id)) {
 			continue
 		}
-		sum, guarded, counted := Amount{}, false, make(map[cluster.BudgetID]int32)
+		sum, guarded, counted := cluster.Amount{}, false, make(map[cluster.BudgetID]int32)
 		for _, pod := range node.Pods {
 			p := s.base.Pod(pod)
 			if p.Phase != cluster.PhaseBound && p.Phase != cluster.PhaseRunning || p.Intent != cluster.None || !s.lesser(p, t) {
 				continue
 			}
 			guarded = guarded || !s.evictable(p) || !s.bears(p, counted)
-			sum.add(&Amount{Milli: p.Placement.Milli(), Need: v.Shape(p.Placement.Shape).Need})
+			sum = sum.Plus(&cluster.Amount{Milli: p.Placement.Milli(), Rest: v.Shape(p.Placement.Shape).Need})
 		}
 		if guarded && s.suffices(id, t, &sum) {
 			n++
@@ -196,6 +196,7 @@ func (s *Search) lesser(p *cluster.Pod, t *Taker) bool {
 	if s.court == nil || !s.court.Entitled(s.txn.View(), t.Queue, p.Spec.Queue, &t.Need) {
 		return false
 	}
-	above, _ := s.court.Above(s.txn.View(), t.Queue, p.Spec.Queue, &Amount{})
+	gives := cluster.Amount{Milli: p.Placement.Milli(), Rest: s.base.Shape(p.Placement.Shape).Need}
+	above, _ := s.court.Above(s.txn.View(), t.Queue, p.Spec.Queue, &t.Need, &gives)
 	return above
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
-	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
 // Rules are the numbers of a policy for who gives way.
@@ -45,20 +44,14 @@ func Default() Rules {
 	}
 }
 
-// Amount is compute and everything else, of a pod or several.
-type Amount struct {
-	Milli quantity.MilliGPU
-	Need  cluster.Vector
-}
-
 // Court judges between queues.
 type Court interface {
 	// Entitled says whether the taker's queues stay within their shares with the need
 	// added, below what they have in common with the victim's.
-	Entitled(v *cluster.View, taker, victim cluster.QueueID, need *Amount) bool
-	// Above says whether the victim's queues are above their shares now, and whether
-	// they are not below after giving so much.
-	Above(v *cluster.View, taker, victim cluster.QueueID, gives *Amount) (above, stays bool)
+	Entitled(v *cluster.View, taker, victim cluster.QueueID, need *cluster.Amount) bool
+	// Above says whether the victim's queues are above their shares now, in something
+	// that the taker needs, and whether they are not below after giving so much.
+	Above(v *cluster.View, taker, victim cluster.QueueID, need, gives *cluster.Amount) (above, stays bool)
 }
 
 // Cost is what it costs that a set of victims goes; the smaller in the first field

@@ -14,7 +14,7 @@ type Taker struct {
 	Pod      cluster.PodID
 	Queue    cluster.QueueID
 	Priority int32
-	Need     Amount
+	Need     cluster.Amount
 	// Check says what binds the pod on a node, in the transaction as it is.
 	Check func(cluster.NodeID) decision.Reason
 	// Within, where set, says which nodes may be taken; Domain tells such sets apart.
@@ -108,27 +108,22 @@ func Helps(c decision.Code) bool {
 // enough says whether all choices together leave as much as is needed; more than the
 // amounts is not looked at.
 func (s *Search) enough(node cluster.NodeID, t *Taker, choices []choice) bool {
-	sum := Amount{}
+	sum := cluster.Amount{}
 	for i := range choices {
-		sum.add(&choices[i].here)
+		sum = sum.Plus(&choices[i].here)
 	}
 	return len(choices) > 0 && s.suffices(node, t, &sum)
 }
 
-func (a *Amount) add(b *Amount) {
-	a.Milli += b.Milli
-	a.Need = a.Need.Plus(&b.Need)
-}
-
 // suffices says whether a node has room for the taker with so much more free, by the
 // amounts alone.
-func (s *Search) suffices(node cluster.NodeID, t *Taker, more *Amount) bool {
+func (s *Search) suffices(node cluster.NodeID, t *Taker, more *cluster.Amount) bool {
 	n := s.txn.View().Node(node)
 	if n.FreeMilli+more.Milli < t.Need.Milli {
 		return false
 	}
-	free := n.Free.Plus(&more.Need)
-	_, short := free.ShortOf(&t.Need.Need)
+	free := n.Free.Plus(&more.Rest)
+	_, short := free.ShortOf(&t.Need.Rest)
 	return !short
 }
 
@@ -243,10 +238,10 @@ func (l *lister) list(i, wholes, sliced int) {
 
 // note keeps a set that is in the band and leaves enough.
 func (l *lister) note() {
-	sum, cost, tie := Amount{}, Cost{}, uint64(0)
+	sum, cost, tie := cluster.Amount{}, Cost{}, uint64(0)
 	for _, i := range l.picked {
 		c := &l.choices[i]
-		sum.add(&c.here)
+		sum = sum.Plus(&c.here)
 		cost = cost.with(c)
 		tie += chance.Mix(c.key)
 	}
@@ -294,7 +289,7 @@ func (s *Search) take(t *Taker, choices []choice) (straddles, allowed bool) {
 	for i := range order {
 		c := &order[i]
 		if c.cross {
-			above, stays := s.court.Above(v, t.Queue, c.queue, &c.gives)
+			above, stays := s.court.Above(v, t.Queue, c.queue, &t.Need, &c.gives)
 			if !above {
 				return straddles, false
 			}

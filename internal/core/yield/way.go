@@ -50,7 +50,7 @@ type way struct {
 
 // domainSuffices looks at compute alone, over all nodes.
 func (s *Search) domainSuffices(nodes []cluster.NodeID, t *Taker, choices []choice) bool {
-	sum := Amount{}
+	sum := cluster.Amount{}
 	for i := range choices {
 		sum.Milli += choices[i].here.Milli // slices count twice, which is as well
 	}

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/share"
+)
+
+// turns is the line of one cycle. Without queues it is flat; with queues, their
+// shares decide whose turn it is, unless the policy has an order of its own.
+type turns struct {
+	pods   []cluster.PodID
+	shares *share.Line
+	// forward counts pods brought forward; sorted says that pods is in order.
+	forward int
+	sorted  bool
+}
+
+// lineUp orders the pods that may have room.
+func (r *round) lineUp(pods []cluster.PodID) {
+	r.line = turns{pods: pods}
+	if r.policy.Order != nil || len(pods) == 0 {
+		return
+	}
+	if r.standing == nil {
+		r.standing = share.Survey(&r.txn.Base().View)
+	}
+	if r.standing != nil {
+		r.line.shares = r.standing.Line(r.txn.View(), pods, func(a, b cluster.PodID) int {
+			return compare(&r.txn.Base().View, r.cycle, a, b)
+		})
+	}
+}
+
+// next takes the pod whose turn it is out of the line.
+func (r *round) next() (cluster.PodID, bool) {
+	if r.line.shares != nil {
+		return r.line.shares.Next()
+	}
+	if len(r.line.pods) == 0 {
+		return cluster.None, false
+	}
+	r.bringForward(r.line.pods)
+	pod := r.line.pods[0]
+	r.line.pods = r.line.pods[1:]
+	return pod, true
+}
+
+// prune leaves those in line for whom there may be room; the others wait, with what
+// binds.
+func (r *round) prune() {
+	if r.line.shares != nil {
+		r.looks++
+		r.line.shares.Keep(r.mayHope)
+		return
+	}
+	r.line.pods = r.hopeful(r.line.pods)
+}
+
+// used tells the line that a pod of a queue has got its place, or lost it again.
+func (r *round) used(q cluster.QueueID) {
+	if r.line.shares != nil {
+		r.line.shares.Changed(q)
+	}
+}
+
+// inLine lists the waiting pods whose turn the cycle is, by id.
+func inLine(v *cluster.View, c decision.Cycle) []cluster.PodID {
+	all := v.AppendWaiting(nil)
+	if c.Profile == 0 {
+		return all
+	}
+	return slices.DeleteFunc(all, func(id cluster.PodID) bool { return v.Pod(id).Spec.Policy != c.Profile })
+}
+
+// Line lists the waiting pods of a cycle in the order of their turn, whether there
+// is room for them or not.
+func Line(v *cluster.View, c decision.Cycle, p *Policy) []cluster.PodID {
+	line := inLine(v, c)
+	if p.Order != nil {
+		p.Order(v, c, line)
+		return line
+	}
+	order := func(a, b cluster.PodID) int { return compare(v, c, a, b) }
+	standing := share.Survey(v)
+	if standing == nil {
+		slices.SortFunc(line, order)
+		return line
+	}
+	turns := standing.Line(v, line, order)
+	out := make([]cluster.PodID, 0, len(line))
+	for pod, more := turns.Next(); more; pod, more = turns.Next() {
+		out = append(out, pod)
+	}
+	return out
+}
+
+// sortAfter is how many pods are brought forward one by one before the whole line
+// is sorted: most cycles have room for few.
+const sortAfter = 16
+
+// bringForward moves the pod whose turn it is to the head of the line.
+func (r *round) bringForward(line []cluster.PodID) {
+	v := r.txn.Base()
+	switch {
+	case r.line.sorted:
+	case r.policy.Order != nil:
+		r.policy.Order(&v.View, r.cycle, line)
+		r.line.sorted = true
+	case r.line.forward >= sortAfter:
+		slices.SortFunc(line, func(a, b cluster.PodID) int { return compare(&v.View, r.cycle, a, b) })
+		r.line.sorted = true
+	default:
+		first := 0
+		for i := range line {
+			if compare(&v.View, r.cycle, line[i], line[first]) < 0 {
+				first = i
+			}
+		}
+		line[0], line[first] = line[first], line[0]
+		r.line.forward++
+	}
+}
