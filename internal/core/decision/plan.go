@@ -40,7 +40,8 @@ type Explanation struct {
 type Yield struct {
 	To       cluster.PodID // gets the room
 	Lost     int64         // by all who give way to it, in milli-GPU-seconds
-	Victims  int32         // how many these are
+	Wholes   int32         // how many units go whole
+	Slices   int32         // and how many surplus pods
 	Across   bool          // from a queue above its share, to one within its own
 	Straddle bool          // a queue falls below its share by it
 	// Before and After are how far queues are above their shares in all, with and

@@ -210,7 +210,7 @@ func (s *sweep) explain(taker cluster.PodID, set *yield.Set, before int64) {
 	v, victims := s.txn.Base(), set.Victims()
 	for _, id := range victims {
 		s.because[id] = decision.Explanation{Policy: s.policy.Name, Yield: &decision.Yield{
-			To: taker, Lost: set.Cost.Lost, Victims: int32(len(victims)), Across: v.Pod(id).Spec.Queue != v.Pod(taker).Spec.Queue,
+			To: taker, Lost: set.Cost.Lost, Wholes: set.Cost.Wholes, Slices: set.Cost.Slices, Across: v.Pod(id).Spec.Queue != v.Pod(taker).Spec.Queue,
 			Straddle: set.Cost.Straddles, Before: before, After: s.potential(),
 		}}
 	}
