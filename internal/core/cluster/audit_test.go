@@ -94,7 +94,7 @@ func TestAuditFindsPlantedDamage(t *testing.T) {
 		{name: "class nodes", plant: func(l *cluster.Ledger) { l.Classes.At(0).Totals.Nodes++ }, want: "class plain: totals"},
 		{name: "domain totals", plant: func(l *cluster.Ledger) { l.Domains.At(0).Totals.FreeCPU-- }, want: "domain cloud: totals"},
 		{name: "domain devices", plant: func(l *cluster.Ledger) { l.Domains.At(2).Totals.IdleDevices-- }, want: "domain rack: totals"},
-		{name: "queue compute", plant: func(l *cluster.Ledger) { l.Queues.At(0).UsedMilli++ }, want: "pods without queue: use"},
+		{name: "queue compute", plant: func(l *cluster.Ledger) { l.Queues.At(0).UsedMilli++ }, want: "queue root: uses"},
 		{name: "queue vector", plant: func(l *cluster.Ledger) { l.Queues.At(1).Used = l.Queues.At(1).Used.With(cluster.DimPods, 9) }, want: "queue team: uses"},
 		{name: "queue limit", plant: func(l *cluster.Ledger) { l.Queues.At(1).LimitMilli = 999 }, want: "queue team: uses"},
 		{name: "pod phase", plant: func(l *cluster.Ledger) { l.Pod(1).Phase = cluster.PhaseHeld }, want: "pod whole is held with node 1"},

@@ -56,6 +56,9 @@ func (r *round) makeWay() {
 		if s.placed(w.Pod) {
 			continue
 		}
+		if w.Why.Members > 0 && r.waitingUnit(w.Pod) == cluster.None {
+			w.Why = r.binding(w.Pod) // its group has started without it
+		}
 		no, asked := reasons[w.Pod]
 		switch {
 		case !asked:

@@ -27,7 +27,7 @@ type choice struct {
 
 // compareChoices is from the cheapest to the dearest.
 func compareChoices(a, b *choice) int {
-	return cmp.Or(cmp.Compare(a.band, b.band), -compareBools(a.slice, b.slice), cmp.Compare(a.lost, b.lost), cmp.Compare(a.age, b.age), cmp.Compare(a.key, b.key))
+	return cmp.Or(cmp.Compare(a.band, b.band), -compareBools(a.slice, b.slice), cmp.Compare(a.lost, b.lost), cmp.Compare(a.age, b.age), cmp.Compare(a.gives.Milli, b.gives.Milli), cmp.Compare(a.key, b.key))
 }
 
 func compareBools(a, b bool) int {

@@ -63,6 +63,7 @@ type Cost struct {
 	Slices    int32  // pods that elastic groups can spare
 	Lost      int64  // work lost, in milli-GPU-seconds
 	Age       int64  // of the victim that runs for longest
+	Takes     int64  // milli-GPU
 	Tie       uint64 // of the node, then of the victims
 }
 
@@ -75,7 +76,7 @@ func (c *Cost) Compare(d *Cost) int {
 		return -1
 	}
 	return cmp.Or(cmp.Compare(c.Band, d.Band), cmp.Compare(c.Wholes, d.Wholes), cmp.Compare(c.Slices, d.Slices),
-		cmp.Compare(c.Lost, d.Lost), cmp.Compare(c.Age, d.Age), cmp.Compare(c.Tie, d.Tie))
+		cmp.Compare(c.Lost, d.Lost), cmp.Compare(c.Age, d.Age), cmp.Compare(c.Takes, d.Takes), cmp.Compare(c.Tie, d.Tie))
 }
 
 // with adds a choice.
@@ -90,6 +91,7 @@ func (c Cost) with(x *choice) Cost {
 	}
 	c.Lost += x.lost
 	c.Age = max(c.Age, x.age)
+	c.Takes += int64(x.gives.Milli)
 	return c
 }
 
