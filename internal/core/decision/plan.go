@@ -190,6 +190,7 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 			if kin := t.View().Ties(c.Pod); kin != 0 {
 				d.After = minded(t.View(), kin, evictions, c.To.Node)
 			}
+			d.After = limited(t.View(), c.Pod, evictions, d.After)
 			binds = append(binds, d)
 		}
 	}
@@ -202,6 +203,22 @@ type eviction struct {
 	id   uint64
 	pod  cluster.PodID
 	node cluster.NodeID
+}
+
+// limited adds to what a bind comes after the evictions from queues that share a
+// limit with its own: it may be within the limit only when they have left.
+func limited(v *cluster.View, pod cluster.PodID, evictions []eviction, after []uint64) []uint64 {
+	for q := v.Pod(pod).Spec.Queue; q != cluster.None && len(evictions) > 0; q = v.Queue(q).Parent {
+		if !v.Queue(q).Limited() {
+			continue
+		}
+		for _, e := range evictions {
+			if v.Within(v.Pod(e.pod).Spec.Queue, q) && !slices.Contains(after, e.id) {
+				after = append(after, e.id)
+			}
+		}
+	}
+	return after
 }
 
 // minded returns the evictions that a bind on a node comes after.

@@ -39,6 +39,9 @@ func (r *round) makeWay() {
 	s := sweep{round: r, hopeless: make(map[claimant]refusal)}
 	reasons := make(map[cluster.PodID]refusal)
 	for pod, more := r.next(); more; pod, more = r.next() {
+		if r.orphaned(pod) {
+			continue
+		}
 		if unit := r.waitingUnit(pod); unit != cluster.None {
 			s.serveGroup(unit)
 			continue
@@ -72,6 +75,12 @@ func (r *round) makeWay() {
 		kept = append(kept, w)
 	}
 	r.waiting = kept
+}
+
+// orphaned says whether the group of a pod stood, and has given way in this cycle.
+func (r *round) orphaned(pod cluster.PodID) bool {
+	id := r.txn.Base().Pod(pod).Spec.Group
+	return id != cluster.None && r.txn.Base().Stands(id) && !r.txn.View().Stands(id)
 }
 
 // takers lists the waiting pods to which somebody could have to give way; one for

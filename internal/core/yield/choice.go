@@ -66,7 +66,7 @@ func (s *Search) choicesAt(node cluster.NodeID, nodes []cluster.NodeID, t *Taker
 			}
 			continue
 		}
-		if g := v.Group(p.Spec.Group); g.Known && g.Placed > g.Minimum && v.Stands(p.Spec.Group) {
+		if g := v.Group(p.Spec.Group); g.Known && g.Placed > g.Minimum && v.Stands(p.Spec.Group) && !s.grows(p.Spec.Group) {
 			if c, ok := s.choiceOf([]cluster.PodID{id}, nodes, t); ok {
 				c.slice = true
 				out = append(out, c)
@@ -81,6 +81,16 @@ func (s *Search) choicesAt(node cluster.NodeID, nodes []cluster.NodeID, t *Taker
 		}
 	}
 	return out, trees
+}
+
+// grows says whether a group gets more members in this cycle: then it gives none.
+func (s *Search) grows(group cluster.GroupID) bool {
+	for id := range s.txn.View().Members(group) {
+		if s.txn.View().Pod(id).Phase.Charged() && !s.base.Pod(id).Phase.Charged() {
+			return true
+		}
+	}
+	return false
 }
 
 // treeOf lists the pods of a tree that have a place, in an order that does not depend
