@@ -107,6 +107,8 @@ func (r *replay) begin(text []byte, policy func(Head) (*engine.Policy, error)) e
 	}
 	if head.Preemption {
 		p = p.Preempting()
+	} else {
+		p = p.Staying()
 	}
 	r.policy, r.out.Policy = p, head.Policy
 	return nil

@@ -40,7 +40,7 @@ func (w *Writer) Begin(policy string, side rivals.Side) {
 	w.line(Head{Journal: Version, Policy: policy, Side: side})
 }
 
-// BeginPreempting writes the head for a policy under which pods of lower priority
+// BeginPreempting writes the head for a policy under which others give way: they
 // may be evicted.
 func (w *Writer) BeginPreempting(policy string, side rivals.Side) {
 	w.line(Head{Journal: Version, Policy: policy, Side: side, Preemption: true})

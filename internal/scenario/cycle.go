@@ -99,6 +99,10 @@ func (in *interp) commit(v *cluster.View, plan *decision.Plan, held bool) error 
 func (in *interp) succeed(v *cluster.View, d *decision.Decision, held bool) error {
 	name := v.Pod(d.Pod).Spec.Name
 	in.because[name] = d.Because
+	if d.Action == cluster.ActionBind && in.world.Holds(d) {
+		in.held = append(in.held, *d)
+		return nil
+	}
 	if held {
 		return nil
 	}
@@ -108,6 +112,35 @@ func (in *interp) succeed(v *cluster.View, d *decision.Decision, held bool) erro
 	}
 	if err := in.apply(outcome); err != nil {
 		return violated("after %s: %v", d.Line(v), err)
+	}
+	return nil
+}
+
+// release carries out the binds whose evictions have ended, as far as they are held
+// still; those that have no room after all wait again. Their outcome is to be told.
+func (in *interp) release() error {
+	for _, name := range in.world.Lapsed(in.now) {
+		if err := in.apply(world.HoldDropped{Name: name}); err != nil {
+			return err
+		}
+	}
+	plan := decision.Plan{Decisions: in.held}
+	in.held = nil
+	for _, bundle := range plan.Bundles() {
+		switch {
+		case !in.world.Holds(&bundle[0]):
+		case slices.ContainsFunc(bundle, func(d decision.Decision) bool { return in.world.UnderWay(d.After) }):
+			in.held = append(in.held, bundle...)
+		case in.apply(world.Acceptance(bundle)) != nil:
+			if err := in.apply(world.HoldDropped{Name: in.view().Pod(bundle[0].Pod).Spec.Name}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range in.world.Needless() {
+		if err := in.apply(world.EvictRefused{Name: name}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

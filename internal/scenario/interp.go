@@ -60,6 +60,7 @@ type interp struct {
 	pods     int
 
 	because  map[string]decision.Explanation // of the pods that were placed, by name
+	held     []decision.Decision             // binds that come after evictions under way
 	excluded []exclusion
 	// selectors are the conditions on parts of cards that pods have named.
 	selectors []selector

@@ -31,7 +31,7 @@ func policies() []policyRow {
 
 func policyStatements() []statement {
 	return []statement{
-		{"policy", form{usage: "NAME [seed=N] [preempt]", least: 1, most: 1, fields: []string{"seed"}, flags: []string{"preempt"}}, true, (*interp).setPolicy},
+		{"policy", form{usage: "NAME [seed=N] [preempt|stay]", least: 1, most: 1, fields: []string{"seed"}, flags: []string{"preempt", "stay"}}, true, (*interp).setPolicy},
 	}
 }
 
@@ -52,7 +52,7 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 	}
 	r := c.reader("policy " + name)
 	seed := r.number("seed", 0, math.MinInt64, math.MaxInt64)
-	preempts := r.has("preempt")
+	preempts, stays := r.has("preempt"), r.has("stay")
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -61,8 +61,13 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 		return nil, err
 	}
 	in.policy, in.whole, in.seed = row.build(typical), row.whole, seed
-	if preempts {
+	switch {
+	case preempts && stays:
+		return nil, fmt.Errorf("policy %s: either preempt or stay", name)
+	case preempts:
 		in.policy = in.policy.Preempting()
+	case stays:
+		in.policy = in.policy.Staying()
 	}
 	return nil, nil
 }

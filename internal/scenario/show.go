@@ -94,7 +94,7 @@ func (in *interp) showPods() []string {
 			place = decision.PlaceLine(v, &p.Placement)
 		}
 		rows = append(rows, []string{
-			p.Spec.Name, p.Phase.String(), in.queueName(p.Spec.Queue), fmt.Sprint(p.Spec.Priority),
+			p.Spec.Name, stationOf(p), in.queueName(p.Spec.Queue), fmt.Sprint(p.Spec.Priority),
 			in.now.Since(p.Arrived).String(), fmt.Sprint(p.Attempt + 1), in.lastNode(p), place,
 		})
 	}
@@ -213,4 +213,12 @@ func (in *interp) showDigest() []string {
 		in.digests = append(in.digests, digest)
 	}
 	return []string{fmt.Sprintf("state %d at %v", i+1, in.now)}
+}
+
+// stationOf is the phase of a pod in a word.
+func stationOf(p *cluster.Pod) string {
+	if p.Reserved {
+		return "reserved" // others are still to leave its place
+	}
+	return p.Phase.String()
 }

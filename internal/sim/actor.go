@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/moment"
@@ -85,8 +87,11 @@ func (a *actor) arrived(index int32) {
 // kept for later.
 func (a *actor) accepted(d *decision.Decision) {
 	v := a.world.View()
-	if v.Pod(d.Pod).Phase == cluster.PhaseHeld {
+	if d.Action == cluster.ActionBind && a.world.Holds(d) {
 		a.held = append(a.held, *d)
+		if d.Deadline != moment.Never {
+			a.agenda.add(d.Deadline, lapses, -1, 0)
+		}
 		return
 	}
 	index := a.byName[v.Pod(d.Pod).Spec.Name]
@@ -110,26 +115,35 @@ func (a *actor) accepted(d *decision.Decision) {
 	}
 }
 
-// releaseHeld carries out the held binds whose evictions have ended; one that the
-// world has outrun is dropped, and its pod waits again.
+// releaseHeld carries out the held binds whose evictions have ended, bundle by bundle;
+// those that the world has outrun are dropped, and their pods wait again.
 func (a *actor) releaseHeld() error {
-	still := a.held[:0]
-	for i := range a.held {
-		d := a.held[i]
-		v := a.world.View()
-		if a.world.UnderWay(d.After) {
-			still = append(still, d)
+	for _, name := range a.world.Lapsed(a.now) {
+		a.planCycle()
+		if err := a.apply(a.now, world.HoldDropped{Name: name}); err != nil {
+			return err
+		}
+	}
+	plan := decision.Plan{Decisions: a.held}
+	var still []decision.Decision
+	for _, bundle := range plan.Bundles() {
+		switch {
+		case !a.world.Holds(&bundle[0]):
+			a.planCycle()
+			continue
+		case a.world.UnderWay(bundle[0].After) || slices.ContainsFunc(bundle, func(d decision.Decision) bool { return a.world.UnderWay(d.After) }):
+			still = append(still, bundle...)
 			continue
 		}
-		if err := a.apply(a.now, world.Accepted{Decision: d}); err == nil {
-			a.accepted(&d)
+		if err := a.apply(a.now, world.Acceptance(bundle)); err == nil {
+			for i := range bundle {
+				a.accepted(&bundle[i])
+			}
 			continue
 		}
 		a.planCycle()
-		if p := v.Pod(d.Pod); p.Generation == d.Row.Generation && p.Phase == cluster.PhaseHeld {
-			if err := a.apply(a.now, world.HoldDropped{Name: p.Spec.Name}); err != nil {
-				return err
-			}
+		if err := a.apply(a.now, world.HoldDropped{Name: a.world.View().Pod(bundle[0].Pod).Spec.Name}); err != nil {
+			return err
 		}
 	}
 	a.held = still

@@ -9,6 +9,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/core/yield"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 )
 
@@ -75,7 +76,7 @@ func TestTheUrgentGetsTheRoomOfTheLesser(t *testing.T) {
 // TestEvictionsKeepTheBooks: under random work, failures and eviction the books
 // balance after every event, and everything that fits ends.
 func TestEvictionsKeepTheBooks(t *testing.T) {
-	preempting := &engine.Policy{Name: "preempting", Score: byPriority().Score, Preempts: true}
+	preempting := &engine.Policy{Name: "preempting", Score: byPriority().Score, Yields: rules()}
 	for _, policy := range []*engine.Policy{byPriority(), preempting} {
 		evictionsKeepTheBooks(t, policy)
 	}
@@ -97,4 +98,10 @@ func evictionsKeepTheBooks(t *testing.T, policy *engine.Policy) {
 			t.Fatalf("seed %d: %d pods unfinished, %d fit no node", seed, res.Unfinished, never)
 		}
 	}
+}
+
+// rules are the default ones.
+func rules() *yield.Rules {
+	out := yield.Default()
+	return &out
 }

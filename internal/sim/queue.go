@@ -31,6 +31,7 @@ const (
 	decides                      // an arrival cycle
 	reviews                      // a review cycle
 	samples                      // the meters are read
+	lapses                       // room has been held for long enough
 )
 
 // agenda holds happenings in order of (instant, sequence).

@@ -52,6 +52,7 @@ type Config struct {
 // Recorder keeps a journal of a run.
 type Recorder interface {
 	Begin(policy string, side rivals.Side)
+	BeginPreempting(policy string, side rivals.Side)
 	Event(at moment.Instant, e world.Event)
 	Cycle(c decision.Cycle, digest uint64)
 }
@@ -129,7 +130,14 @@ func newRun(c Config) (*run, error) {
 	if err := r.choosePolicy(side); err != nil {
 		return nil, err
 	}
-	if r.Record != nil {
+	if c.Mode == Static {
+		r.decider = r.decider.Staying() // nothing leaves there
+	}
+	switch {
+	case r.Record == nil:
+	case r.decider.Yields != nil:
+		r.Record.BeginPreempting(c.Policy, side)
+	default:
 		r.Record.Begin(c.Policy, side)
 	}
 	for _, model := range models {

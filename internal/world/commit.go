@@ -6,91 +6,51 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
-	"github.com/headrace-dev/headrace/internal/core/fit"
 )
 
 // Accepted commits to a decision: it is charged from now on and becomes an
 // intent until its outcome is known. A decision that the world has outrun is
 // refused.
 //
-// A bind that comes after evictions which are still under way is only held: the
-// room is not free yet. The pod leaves the line; the same decision is accepted
-// again once they are done, or the hold is dropped.
+// A bind that comes after evictions which are still under way is only held: the pod
+// is charged at its place, which others are still to leave. The same decision is
+// accepted again once they have left, or the hold is dropped.
 type Accepted struct{ Decision decision.Decision }
 
 func (e Accepted) apply(w *World) error {
 	d := &e.Decision
-	if d.Pod < 0 || int(d.Pod) >= w.ledger.Pods.Len() {
-		return fmt.Errorf("accept %v: no pod with id %d", d.Action, d.Pod)
-	}
-	p := w.ledger.Pod(d.Pod)
-	if p.Generation != d.Row.Generation || p.Key != d.Subject || p.Phase == cluster.PhaseGone {
-		return fmt.Errorf("accept %v: the pod it was decided for is gone", d.Action)
+	p, err := w.subject(d)
+	if err != nil {
+		return err
 	}
 	switch d.Action {
 	case cluster.ActionBind:
-		return w.acceptBind(d, p)
+		return w.acceptBinds([]decision.Decision{*d})
 	case cluster.ActionEvict:
 		return w.acceptEvict(d, p)
 	}
 	return fmt.Errorf("accept %v %s: this world cannot carry it out", d.Action, p.Spec.Name)
 }
 
-func (w *World) acceptBind(d *decision.Decision, p *cluster.Pod) error {
-	held := p.Phase == cluster.PhaseHeld && p.Intent != cluster.None && w.ledger.Intents.At(int32(p.Intent)).ID == d.ID
-	if p.Phase != cluster.PhaseWaiting && !held {
-		return fmt.Errorf("accept bind %s: it is %v, not waiting", p.Spec.Name, p.Phase)
+// subject returns the pod that a decision is about.
+func (w *World) subject(d *decision.Decision) (*cluster.Pod, error) {
+	if d.Pod < 0 || int(d.Pod) >= w.ledger.Pods.Len() {
+		return nil, fmt.Errorf("accept %v: no pod with id %d", d.Action, d.Pod)
 	}
-	if w.UnderWay(d.After) {
-		if held {
-			return fmt.Errorf("accept bind %s: what it comes after is still under way", p.Spec.Name)
-		}
-		w.ledger.SetPhase(d.Pod, cluster.PhaseHeld)
-		hold := *d
-		hold.Action = cluster.ActionHold
-		w.addIntent(&hold)
-		return nil
+	p := w.ledger.Pod(d.Pod)
+	if p.Generation != d.Row.Generation || p.Key != d.Subject || p.Phase == cluster.PhaseGone {
+		return nil, fmt.Errorf("accept %v: the pod it was decided for is gone", d.Action)
 	}
-	if err := w.ledger.Admit(d.Pod, &d.Place); err != nil {
-		return fmt.Errorf("accept: %w", err)
-	}
-	if held && !fit.MayJoin(&w.ledger.View, d.Pod, &d.Place) {
-		return fmt.Errorf("accept bind %s: a relation to other pods does not allow it any more", p.Spec.Name)
-	}
-	if n := w.ledger.Node(d.Place.Node); d.Host != (cluster.Ref{ID: int32(d.Place.Node), Generation: n.Generation}) {
-		return fmt.Errorf("accept bind %s on %s: the node it was decided for is gone", p.Spec.Name, n.Spec.Name)
-	}
-	w.dropIntent(d.Pod)
-	w.ledger.Charge(d.Pod, d.Place, cluster.PhasePlacing)
-	w.addIntent(d)
-	return nil
+	return p, nil
 }
 
 // UnderWay says whether any of the decisions has been accepted and has no outcome
 // yet.
 func (w *World) UnderWay(ids []uint64) bool {
-	if len(ids) == 0 {
-		return false
-	}
-	for i := range w.ledger.Intents.Len() {
-		if in := w.ledger.Intents.At(int32(i)); in.ID != 0 && in.Action != cluster.ActionHold && slices.Contains(ids, in.ID) {
-			return true
-		}
-	}
-	return false
-}
-
-// HoldDropped says that a held pod will not be placed as decided; it waits again.
-type HoldDropped struct{ Name string }
-
-func (e HoldDropped) apply(w *World) error {
-	id, err := w.podIn(e.Name, cluster.PhaseHeld)
-	if err != nil {
-		return err
-	}
-	w.dropIntent(id)
-	w.ledger.SetPhase(id, cluster.PhaseWaiting)
-	return nil
+	return slices.ContainsFunc(ids, func(id uint64) bool {
+		_, is := w.underWay[id]
+		return is
+	})
 }
 
 func (w *World) acceptEvict(d *decision.Decision, p *cluster.Pod) error {
@@ -99,6 +59,7 @@ func (w *World) acceptEvict(d *decision.Decision, p *cluster.Pod) error {
 	}
 	w.ledger.SetPhase(d.Pod, cluster.PhaseTerminating)
 	w.addIntent(d)
+	w.ledger.EditIntent(w.ledger.Pod(d.Pod).Intent).Yields = d.Yields
 	w.disturbed(d.Pod)
 	return nil
 }
@@ -111,16 +72,33 @@ func (w *World) addIntent(d *decision.Decision) {
 	}
 	id := w.ledger.AddIntent(cluster.Intent{ID: d.ID, Action: d.Action, Pod: d.Pod, Place: d.Place, Accepted: w.now, Deadline: d.Deadline}, reuse)
 	w.ledger.EditPod(d.Pod).Intent = id
+	if d.Action != cluster.ActionHold {
+		w.underWay[d.ID] = id
+	}
 }
 
+// dropIntent ends what is under way for a pod. Others that held room with it hold it
+// no longer.
 func (w *World) dropIntent(pod cluster.PodID) {
+	w.giveUpTogether(w.forgetIntent(pod))
+}
+
+// forgetIntent ends what is under way for a pod alone, and returns what tied it to
+// others, if it was a hold.
+func (w *World) forgetIntent(pod cluster.PodID) uint64 {
 	id := w.ledger.Pod(pod).Intent
 	if id == cluster.None {
-		return
+		return 0
+	}
+	in := w.ledger.Intents.At(int32(id))
+	together := in.Together
+	if in.Action != cluster.ActionHold {
+		delete(w.underWay, in.ID)
 	}
 	w.ledger.DropIntent(id)
 	w.ledger.EditPod(pod).Intent = cluster.None
 	w.freeIntents = append(w.freeIntents, id)
+	return together
 }
 
 // Bound says that a bind was carried out.

@@ -279,6 +279,9 @@ func (w *World) Group(name string) (cluster.GroupID, bool) {
 // AcceptedTogether commits to binds that are carried out all or none: those of a
 // group. If one of them is refused, or if they would leave a group below its
 // minimum, none is accepted.
+//
+// Where they come after evictions that are still under way, all of them are held: each
+// is charged at its place, which others are still to leave.
 type AcceptedTogether struct{ Decisions []decision.Decision }
 
 // Acceptance is the event that accepts one bundle of a plan.
@@ -290,29 +293,10 @@ func Acceptance(bundle []decision.Decision) Event {
 }
 
 func (e AcceptedTogether) apply(w *World) error {
-	free := w.freeIntents // binds of waiting pods only take from its end
-	err := w.ledger.Attempt(func() error {
-		for i := range e.Decisions {
-			if err := w.acceptOneOf(&e.Decisions[i]); err != nil {
-				return fmt.Errorf("accept %d binds together: %w", len(e.Decisions), err)
-			}
-		}
-		return w.starts(e.Decisions)
-	})
-	if err != nil {
-		w.freeIntents = free
+	if err := w.acceptBinds(e.Decisions); err != nil {
+		return fmt.Errorf("accept %d binds together: %w", len(e.Decisions), err)
 	}
-	return err
-}
-
-func (w *World) acceptOneOf(d *decision.Decision) error {
-	if d.Action != cluster.ActionBind || len(d.After) > 0 {
-		return fmt.Errorf("%v: only binds that come after nothing are accepted together", d.Action)
-	}
-	if d.Pod >= 0 && int(d.Pod) < w.ledger.Pods.Len() && w.ledger.Pod(d.Pod).Phase == cluster.PhaseHeld {
-		return fmt.Errorf("accept bind %s: it is held", w.ledger.Pod(d.Pod).Spec.Name)
-	}
-	return Accepted{Decision: *d}.apply(w)
+	return nil
 }
 
 // starts says whether the groups of accepted binds, and those above them, have
@@ -324,10 +308,10 @@ func (w *World) starts(decisions []decision.Decision) error {
 			continue
 		}
 		if g := w.ledger.Group(unit); g.Placed >= g.Minimum && g.Known {
-			return fmt.Errorf("accept %d binds together: group %s would have %d of at least %d sub-groups", len(decisions), g.Name, g.WholeGroups, g.NeedsGroups())
+			return fmt.Errorf("group %s would have %d of at least %d sub-groups", g.Name, g.WholeGroups, g.NeedsGroups())
 		}
 		g := w.ledger.Group(unit)
-		return fmt.Errorf("accept %d binds together: group %s would have %d of at least %d members", len(decisions), g.Name, g.Placed, g.Minimum)
+		return fmt.Errorf("group %s would have %d of at least %d members", g.Name, g.Placed, g.Minimum)
 	}
 	return nil
 }

@@ -163,7 +163,7 @@ func TestGroupEventsSayWhatIsWrong(t *testing.T) {
 		{world.GroupChanged{Name: "h", Minimum: 1}, `group "h": no such group`},
 		{world.GroupChanged{Name: "g"}, `group g: minimum 0: must be at least 1`},
 		{world.GroupRemoved{Name: "h"}, `group "h": no such group`},
-		{world.AcceptedTogether{Decisions: []decision.Decision{{Action: cluster.ActionEvict}}}, `accept 1 binds together: evict: only binds that come after nothing are accepted together`},
+		{world.AcceptedTogether{Decisions: []decision.Decision{{Action: cluster.ActionEvict}}}, `accept 1 binds together: evict: only binds are accepted together`},
 		{world.AcceptedTogether{Decisions: []decision.Decision{{Pod: 77}}}, `accept 1 binds together: accept bind: no pod with id 77`},
 	} {
 		w := world.New()

@@ -57,14 +57,14 @@ func TestEveryWaitingPodIsPlacedOrHasAReason(t *testing.T) {
 	})
 }
 
-// Under preemption no victim outranks the pod that takes its node, none is
+// Within a queue no victim outranks the pod that takes its node, none is
 // protected, no budget is overspent, and every eviction is for a bind that comes
 // after it.
 func TestNoVictimOutranksItsWinner(t *testing.T) {
 	evictions := 0
 	rapid.Check(t, func(t *rapid.T) {
 		from := drawn{t: t}
-		policy := &engine.Policy{Name: "packed", Score: packed, Preempts: true}
+		policy := &engine.Policy{Name: "packed", Score: packed, Yields: rules()}
 		c := newTown(t, from)
 		for number := range uint64(1 + from.below(8)) {
 			for range from.below(8) {
@@ -75,7 +75,7 @@ func TestNoVictimOutranksItsWinner(t *testing.T) {
 			}
 			now := think(c.w.Snapshot(), decision.Cycle{Number: number, Now: c.at, Seed: 3}, policy)
 			s, spent := now.snapshot, map[cluster.BudgetID]int32{}
-			winner := map[uint64]int32{} // by the decision it comes after, its least priority
+			winner := map[uint64]int32{} // by the decision it comes after, the least priority
 			for _, d := range now.plan.Decisions {
 				for _, id := range d.After {
 					p := s.Pod(d.Pod).Spec.Priority
@@ -93,7 +93,8 @@ func TestNoVictimOutranksItsWinner(t *testing.T) {
 					continue // a broken group gives its room back when its time is over
 				}
 				evictions++
-				if above, found := winner[d.ID]; !found || p.Spec.Priority >= above {
+				// Across queues shares decide, and not priorities.
+				if above, found := winner[d.ID]; !found || p.Spec.Priority >= above && !d.Because.Yield.Across {
 					t.Fatalf("%s of priority %d goes for one of %d (found %t)", d.Line(&s.View), p.Spec.Priority, above, found)
 				}
 				if b := s.BudgetOf(p); b != nil {

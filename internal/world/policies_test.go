@@ -10,6 +10,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
 // packed scores the nodes with the least free compute highest.
@@ -24,7 +25,7 @@ func policies() []*engine.Policy {
 		engine.Headrace(),
 		engine.Headrace().Preempting(),
 		{Name: "packed", Score: packed},
-		{Name: "packed, preempting", Score: packed, Preempts: true},
+		{Name: "packed, preempting", Score: packed, Yields: rules()},
 		{Name: "no score"},
 		{Name: "residents", Residents: true, Score: func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) int64 {
 			alike := int64(0)
@@ -127,4 +128,10 @@ func careless() *engine.Policy {
 	return &engine.Policy{Name: "careless", Grants: func(v *cluster.View, _ decision.Cycle, _ cluster.PodID, _ cluster.ShapeID, node cluster.NodeID) ([]cluster.Grant, bool) {
 		return []cluster.Grant{{Device: v.Node(node).Spec.FirstDevice, Milli: 2 * quantity.WholeGPU}}, true
 	}}
+}
+
+// rules are the default ones.
+func rules() *yield.Rules {
+	out := yield.Default()
+	return &out
 }

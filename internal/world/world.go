@@ -31,6 +31,7 @@ type World struct {
 	freePods    []cluster.PodID
 	freeNodes   map[int32][]cluster.NodeID // by number of devices
 	freeIntents []cluster.IntentID
+	underWay    map[uint64]cluster.IntentID // decisions that are, holds apart
 	freeGroups  []cluster.GroupID
 	freeJobs    []cluster.JobID
 	freeClaims  []int32
@@ -56,6 +57,7 @@ func New() *World {
 		claims:    make(map[string]int32),
 		profiles:  make(map[cluster.Symbol]quantity.MilliGPU),
 		freeNodes: make(map[int32][]cluster.NodeID),
+		underWay:  make(map[uint64]cluster.IntentID),
 		society:   newSociety(),
 		extended: map[string]cluster.Dim{ // those that have a unit
 			"ephemeral-storage": cluster.DimEphemeral, "hugepages-2Mi": cluster.DimHuge2Mi, "hugepages-1Gi": cluster.DimHuge1Gi,

@@ -132,7 +132,7 @@ func TestBudgetForbids(t *testing.T) {
 		_ = client.PolicyV1().PodDisruptionBudgets(r.namespace).Delete(context.Background(), "web", metav1.DeleteOptions{})
 	})
 	r.create(podOf("high", 1, r.urgent()))
-	r.waits("high", "evicting pods of lower priority would make room on 1 node, disruption budgets keep them")
+	r.waits("high", "evicting pods of lower priority would make room on 1 node, budgets and protection keep them")
 	if list := r.leaving(); len(list) != 0 {
 		t.Fatalf("leaving: %v, want nobody", list)
 	}

@@ -259,7 +259,7 @@ func TestBudgetKeepsPods(t *testing.T) {
 		t.Fatalf("evictions %+v, want none", e.leaving)
 	}
 	e.pass(tellAfter)
-	if got := e.books.remarks(); len(got) != 1 || !strings.Contains(got[0].Message, "disruption budgets keep them") {
+	if got := e.books.remarks(); len(got) != 1 || !strings.Contains(got[0].Message, "budgets and protection keep them") {
 		t.Errorf("remarks %+v, want that budgets keep the others", got)
 	}
 	e.books.budgetSeen(budget(1))

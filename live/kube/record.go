@@ -51,7 +51,7 @@ func record(path string, limit int64, policy *engine.Policy) (*recording, error)
 	}
 	r.Writer = journal.NewWriter(to)
 	r.Limit(limit)
-	if policy.Preempts {
+	if policy.Yields != nil {
 		r.BeginPreempting(policy.Name, rivals.Side{})
 	} else {
 		r.Begin(policy.Name, rivals.Side{})

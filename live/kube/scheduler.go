@@ -146,9 +146,11 @@ func New(c Config) *Scheduler {
 	if len(c.Profiles) == 0 {
 		c.Profiles = []Profile{{Name: c.Name, Policy: c.Policy}}
 	}
-	if c.Preemption {
-		for i := range c.Profiles {
+	for i := range c.Profiles {
+		if c.Preemption {
 			c.Profiles[i].Policy = c.Profiles[i].Policy.Preempting()
+		} else {
+			c.Profiles[i].Policy = c.Profiles[i].Policy.Staying()
 		}
 	}
 	c.Name, c.Policy = c.Profiles[0].Name, c.Profiles[0].Policy

@@ -128,7 +128,7 @@ func TestWhoPays(t *testing.T) {
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 	}}
 	got = ask(c, pod("new", "", 1, 10, 0)).Pods[0]
-	if got.Evicts != nil || !strings.Contains(got.Why, "disruption budgets keep them") {
+	if got.Evicts != nil || !strings.Contains(got.Why, "budgets and protection keep them") {
 		t.Errorf("%+v, evicts %+v; want a budget that keeps low", got, got.Evicts)
 	}
 }

@@ -12,7 +12,8 @@ import (
 // It reads everything: for tests, and for a live self-check now and then.
 func Audit(v *View) error {
 	a := audit{
-		view: v, milli: make([]quantity.MilliGPU, v.Devices.Len()), memory: make([]quantity.Bytes, v.Devices.Len()),
+		leaving: newLeaving(v),
+		view:    v, milli: make([]quantity.MilliGPU, v.Devices.Len()), memory: make([]quantity.Bytes, v.Devices.Len()),
 		holders: make([]int32, v.Devices.Len()), counters: make(map[DeviceID][]int64), used: make([]Vector, v.Nodes.Len()), pods: make([]int, v.Nodes.Len()),
 	}
 	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.hashes, a.company, a.queues, a.groups, a.jobs, a.waiting, a.intents} {
@@ -24,6 +25,7 @@ func Audit(v *View) error {
 }
 
 type audit struct {
+	leaving  leaving
 	view     *View
 	milli    []quantity.MilliGPU
 	memory   []quantity.Bytes
@@ -104,7 +106,7 @@ func (a *audit) nodes() error {
 		if n.Overdrawn && !v.overdraws(n) {
 			return fmt.Errorf("audit: node %s: marked as overdrawn, and is not", n.Spec.Name)
 		}
-		if negative(&n.Free) && !n.Overdrawn {
+		if negative(&n.Free) && !n.Overdrawn && !a.leaving.coversNode(NodeID(i)) {
 			return fmt.Errorf("audit: node %s: overdrawn, free %v", n.Spec.Name, n.Free)
 		}
 		if len(n.Pods) != a.pods[i] {
@@ -172,12 +174,12 @@ func (a *audit) devices() error {
 			return fmt.Errorf("audit: device %s: free %d milli and %d bytes with %d holders; its pods hold %d, %d and are %d",
 				name, d.FreeMilli, d.FreeMemory, d.Holders, a.milli[i], a.memory[i], a.holders[i])
 		case v.Node(d.Node).Overdrawn:
-		case d.FreeMilli < 0 || d.FreeMemory < 0:
+		case (d.FreeMilli < 0 || d.FreeMemory < 0) && !a.leaving.coversDevice(d):
 			return fmt.Errorf("audit: device %s: overdrawn, free %d milli and %d bytes", name, d.FreeMilli, d.FreeMemory)
 		}
 		for c := range d.Spec.Counters {
 			used, want := counterAt(d.Used, c), counterAt(a.counters[DeviceID(i)], c)
-			if used != want || used > d.Spec.Counters[c].Total && !v.Node(d.Node).Overdrawn {
+			if used != want || used > d.Spec.Counters[c].Total && !v.Node(d.Node).Overdrawn && !a.leaving.coversCounter(d, c) {
 				return fmt.Errorf("audit: device %s: counter %d at %d of %d, its pods use %d", name, c, used, d.Spec.Counters[c].Total, want)
 			}
 		}
@@ -247,12 +249,15 @@ func (a *audit) queues() error {
 			milli[q] += p.Placement.Milli()
 		}
 	}
+	if loose.Milli != v.Loose.Milli || !loose.Rest.Equal(&v.Loose.Rest) {
+		return fmt.Errorf("audit: pods without queue: use %v and %d milli-GPU, they hold %v and %d", v.Loose.Rest, v.Loose.Milli, loose.Rest, loose.Milli)
+	}
 	for i := range used {
 		q := v.Queues.At(int32(i))
 		if !q.Used.Equal(&used[i]) || q.UsedMilli != milli[i] {
 			return fmt.Errorf("audit: queue %s: uses %v and %d milli-GPU, its pods hold %v and %d", q.Name, q.Used, q.UsedMilli, used[i], milli[i])
 		}
-		if q.above() && !q.Overdrawn {
+		if q.above() && !q.Overdrawn && !a.leaving.coversQueue(QueueID(i)) {
 			return fmt.Errorf("audit: queue %s: uses %d milli-GPU, its limit is %d; and %v of %v", q.Name, q.UsedMilli, q.LimitMilli, q.Used, q.Limit)
 		}
 	}

@@ -96,7 +96,7 @@ func TestAuditFindsPlantedDamage(t *testing.T) {
 		{name: "domain devices", plant: func(l *cluster.Ledger) { l.Domains.At(2).Totals.IdleDevices-- }, want: "domain rack: totals"},
 		{name: "queue compute", plant: func(l *cluster.Ledger) { l.Queues.At(0).UsedMilli++ }, want: "queue root: uses"},
 		{name: "queue vector", plant: func(l *cluster.Ledger) { l.Queues.At(1).Used = l.Queues.At(1).Used.With(cluster.DimPods, 9) }, want: "queue team: uses"},
-		{name: "queue limit", plant: func(l *cluster.Ledger) { l.Queues.At(1).LimitMilli = 999 }, want: "queue team: uses 1000 milli-GPU, its limit is 999"},
+		{name: "queue limit", plant: func(l *cluster.Ledger) { l.Queues.At(1).LimitMilli = 999 }, want: "queue team: uses"},
 		{name: "pod phase", plant: func(l *cluster.Ledger) { l.Pod(1).Phase = cluster.PhaseHeld }, want: "pod whole is held with node 1"},
 		{name: "pod place", plant: func(l *cluster.Ledger) { l.Pod(1).Placement = cluster.Nowhere() }, want: "pod whole is running with node -1"},
 		{name: "pod grant elsewhere", plant: func(l *cluster.Ledger) { l.Pod(1).Placement.Grants = []cluster.Grant{{Device: 5}} }, want: "pod whole on gpu holds device 5 of another node"},
@@ -106,7 +106,7 @@ func TestAuditFindsPlantedDamage(t *testing.T) {
 			spec := *l.Pod(1).Spec
 			spec.Queue = cluster.None
 			l.Pod(1).Spec = &spec
-		}, want: "queue root: uses"},
+		}, want: "pods without queue: use"},
 		{name: "waiting set lists too many", plant: func(l *cluster.Ledger) { l.Pod(4).Phase = cluster.PhaseHeld }, want: "pod idle is listed as waiting, it is held"},
 		{name: "waiting set lists too few", plant: func(l *cluster.Ledger) { l.Pod(5).Phase = cluster.PhaseWaiting }, want: "2 pods wait, 1 are listed"},
 		{name: "intent of a running pod", plant: func(l *cluster.Ledger) { l.Pod(3).Phase = cluster.PhaseRunning }, want: "an intent to bind pod partition, which is running"},

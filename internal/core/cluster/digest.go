@@ -52,6 +52,9 @@ func (v *View) Digest() uint64 {
 	for i := range v.Intents.Len() {
 		if in := v.Intents.At(int32(i)); in.ID != 0 {
 			sum += chance.Hash(6, in.ID, uint64(in.Action), v.Pod(in.Pod).Key, uint64(in.Accepted), uint64(in.Deadline))
+			for _, id := range in.After {
+				sum += chance.Hash(24, in.ID, in.Together, id)
+			}
 		}
 	}
 	for i := range v.Claims.Len() {

@@ -254,7 +254,11 @@ type Intent struct {
 	Place    Placement
 	Accepted moment.Instant
 	Deadline moment.Instant
-	// After lists the decisions that have to end before this one is carried out: of a
-	// hold, those that leave the room it stands for.
+	// After lists, of a hold, the decisions that leave the room it stands for: it is
+	// given up when one of them is not carried out.
 	After []uint64
+	// Together ties holds of one bundle: they are accepted, and given up, as one.
+	Together uint64
+	// Yields says of an eviction that the pod goes for others that hold its room.
+	Yields bool
 }

@@ -195,6 +195,14 @@ func (l *Ledger) Charge(id PodID, place Placement, phase Phase) {
 	l.attend(p, +1)
 }
 
+// Reserve charges a waiting pod at a place that others are still to leave. Its node,
+// devices and queues may be overdrawn by it until they have left; Audit holds that
+// against those who are on their way.
+func (l *Ledger) Reserve(id PodID, place Placement) {
+	l.SetReserved(id, true)
+	l.Charge(id, place, PhasePlacing)
+}
+
 // Discharge takes a pod's placement back and remembers where it was.
 func (l *Ledger) Discharge(id PodID, phase Phase) {
 	if !l.Pod(id).Phase.Charged() || phase.Charged() {
@@ -383,6 +391,11 @@ func (l *Ledger) AddIntent(in Intent, reuse IntentID) IntentID {
 		return reuse
 	}
 	return IntentID(l.Intents.grow(l.owner, in))
+}
+
+// EditIntent returns an intent for changing.
+func (l *Ledger) EditIntent(id IntentID) *Intent {
+	return l.Intents.own(int32(id), l.owner, l.recording)
 }
 
 // DropIntent frees the row of an intent that is finished or withdrawn.

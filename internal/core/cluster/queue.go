@@ -102,6 +102,19 @@ func (q *Queue) above() bool {
 	return over
 }
 
+// Limited says whether the queue has a limit in anything.
+func (q *Queue) Limited() bool { return q.LimitMilli > 0 || q.Limit.Positive() }
+
+// Within says whether a queue is another, or below it.
+func (v *View) Within(a, b QueueID) bool {
+	for ; a != None; a = v.Queue(a).Parent {
+		if a == b {
+			return true
+		}
+	}
+	return false
+}
+
 // DimMilli stands for GPU compute where a limit is named by its dimension.
 const DimMilli Dim = -1
 

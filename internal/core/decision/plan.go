@@ -32,6 +32,21 @@ type Explanation struct {
 	// RunnersUp are the next best nodes, best first: as many as the cycle asked for,
 	// where the policy gives scores.
 	RunnersUp []RunnerUp `json:",omitempty"`
+	// Yield says of an eviction for whom it is and what it costs.
+	Yield *Yield `json:",omitempty"`
+}
+
+// Yield is why a pod gives way.
+type Yield struct {
+	To       cluster.PodID // gets the room
+	Lost     int64         // by all who give way to it, in milli-GPU-seconds
+	Wholes   int32         // how many units go whole
+	Slices   int32         // and how many surplus pods
+	Across   bool          // from a queue above its share, to one within its own
+	Straddle bool          // a queue falls below its share by it
+	// Before and After are how far queues are above their shares in all, with and
+	// without those who give way: it falls with each such set.
+	Before, After int64
 }
 
 // RunnerUp is a node that could have been chosen, with the score it had then.
@@ -54,8 +69,17 @@ type Decision struct {
 	// Together, when set, ties decisions with the same value: all of them are
 	// carried out, or none.
 	Together uint64
+	// Deadline is, of a bind that comes after evictions, until when the room is held
+	// for it; of an eviction that saves first, when the pod goes, saved or not.
 	Deadline moment.Instant
-	Because  Explanation
+	// Yields says of an eviction that the room is for binds of the same plan: when
+	// these come to nothing before it has begun, it is not carried out.
+	Yields bool `json:",omitempty"`
+	// Save asks, with an eviction, to save the state of the work first: the pod goes
+	// when that is done, or at the Deadline. In Kubernetes that is the signal to
+	// terminate with so much grace.
+	Save    bool `json:",omitempty"`
+	Because Explanation
 }
 
 // Waiting is a pod that stays without a place, and what binds it. Pods of one
@@ -113,8 +137,7 @@ func (p *Plan) Bundles() [][]Decision {
 }
 
 // Tie makes decisions of one bundle out of those that tie gives the same value,
-// and puts them next to each other. They were found without counting on room that
-// others leave, and so they come after nothing.
+// and puts them next to each other.
 func (p *Plan) Tie(tie func(*Decision) uint64) {
 	first := make(map[uint64]int)
 	order := make([]int, len(p.Decisions))
@@ -124,7 +147,6 @@ func (p *Plan) Tie(tie func(*Decision) uint64) {
 		if d.Together = tie(d); d.Together == 0 {
 			continue
 		}
-		d.After = nil
 		if at, seen := first[d.Together]; seen {
 			order[i] = at
 		} else {
@@ -147,33 +169,32 @@ func (p *Plan) Tie(tie func(*Decision) uint64) {
 }
 
 // NewPlan turns the net difference of a transaction into decisions. Binds come
-// after all evictions from the same node, and after those elsewhere
-// that a relation to the evicted pod may depend on.
+// after the evictions that were decided before them from the same node, and after
+// those elsewhere that a relation to the evicted pod may depend on. A bind that was
+// decided first has its room already.
 func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanation) Plan {
 	plan := Plan{Cycle: cycle}
-	changes := t.Changes()
 	var evictions []eviction
+	var binds []Decision
 	leaving := make(map[cluster.NodeID][]uint64)
-	for _, c := range changes {
-		if !c.From.Placed() {
-			continue
+	for _, c := range t.Changes() {
+		if c.From.Placed() {
+			d := newDecision(cycle, t, c.Pod, cluster.ActionEvict, c.From, explain)
+			leaving[c.From.Node] = append(leaving[c.From.Node], d.ID)
+			evictions = append(evictions, eviction{d.ID, c.Pod, c.From.Node})
+			plan.Decisions = append(plan.Decisions, d)
 		}
-		d := newDecision(cycle, t, c.Pod, cluster.ActionEvict, c.From, explain)
-		leaving[c.From.Node] = append(leaving[c.From.Node], d.ID)
-		evictions = append(evictions, eviction{d.ID, c.Pod, c.From.Node})
-		plan.Decisions = append(plan.Decisions, d)
+		if c.To.Placed() {
+			d := newDecision(cycle, t, c.Pod, cluster.ActionBind, c.To, explain)
+			d.After = slices.Clip(leaving[c.To.Node])
+			if kin := t.View().Ties(c.Pod); kin != 0 {
+				d.After = minded(t.View(), kin, evictions, c.To.Node)
+			}
+			d.After = limited(t.View(), c.Pod, evictions, d.After)
+			binds = append(binds, d)
+		}
 	}
-	for _, c := range changes {
-		if !c.To.Placed() {
-			continue
-		}
-		d := newDecision(cycle, t, c.Pod, cluster.ActionBind, c.To, explain)
-		d.After = leaving[c.To.Node]
-		if kin := t.View().Ties(c.Pod); kin != 0 {
-			d.After = minded(t.View(), kin, evictions, c.To.Node)
-		}
-		plan.Decisions = append(plan.Decisions, d)
-	}
+	plan.Decisions = append(plan.Decisions, binds...)
 	return plan
 }
 
@@ -182,6 +203,22 @@ type eviction struct {
 	id   uint64
 	pod  cluster.PodID
 	node cluster.NodeID
+}
+
+// limited adds to what a bind comes after the evictions from queues that share a
+// limit with its own: it may be within the limit only when they have left.
+func limited(v *cluster.View, pod cluster.PodID, evictions []eviction, after []uint64) []uint64 {
+	for q := v.Pod(pod).Spec.Queue; q != cluster.None && len(evictions) > 0; q = v.Queue(q).Parent {
+		if !v.Queue(q).Limited() {
+			continue
+		}
+		for _, e := range evictions {
+			if v.Within(v.Pod(e.pod).Spec.Queue, q) && !slices.Contains(after, e.id) {
+				after = append(after, e.id)
+			}
+		}
+	}
+	return after
 }
 
 // minded returns the evictions that a bind on a node comes after.

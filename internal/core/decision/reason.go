@@ -109,7 +109,7 @@ type Reason struct {
 	// reason is a single pod's.
 	Members, Seated int32
 	// Guarded is on how many nodes pods of lower priority would have to go, and
-	// disruption budgets keep them.
+	// budgets or protection keep them.
 	Guarded int32
 	// Domain is the one that came closest, where members must share one.
 	Domain cluster.Spot
@@ -134,7 +134,7 @@ func (r Reason) Describe(v *cluster.View) string {
 		text += fmt.Sprintf(" (%d of %d nodes)", r.Nodes, r.Of)
 	}
 	if r.Guarded > 0 {
-		text += fmt.Sprintf("; evicting pods of lower priority would make room on %s, disruption budgets keep them", nodes(r.Guarded))
+		text += fmt.Sprintf("; evicting pods of lower priority would make room on %s, budgets and protection keep them", nodes(r.Guarded))
 	}
 	if r.Code != Fits {
 		text += "; " + r.Code.Future().String()

@@ -15,6 +15,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/share"
+	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
 // Decide returns what to do now. The memo may be nil.
@@ -95,6 +96,7 @@ type round struct {
 	because    map[cluster.PodID]decision.Explanation
 	// closed holds, per kin and shape, what binds where relations leave no node.
 	closed map[tie]closed
+	ways   *yield.Search // who gives way; nil where nobody was looked for
 }
 
 // hopeful keeps the pods that may have room; for the others it remembers what
@@ -316,6 +318,7 @@ func (r *round) plan() decision.Plan {
 	if r.squads != nil {
 		plan.Tie(r.bundle)
 	}
+	r.timeHolds(plan.Decisions)
 	plan.Waiting = r.waiting
 	return plan
 }

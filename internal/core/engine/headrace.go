@@ -5,6 +5,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
 // Headrace is our policy: each pod goes where it takes the least worth from those
@@ -13,9 +14,11 @@ func Headrace() *Policy { return HeadraceWith(rank.DefaultWeights()) }
 
 // HeadraceWith is our policy with other weights.
 func HeadraceWith(w rank.Weights) *Policy {
+	rules := yield.Default()
 	return &Policy{
 		Name:   "headrace",
 		Shares: true,
+		Yields: &rules,
 		Scarce: &Scarce{
 			Weigh: func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) (int64, uint64) {
 				value, loss := w.Value(v, shape, node)

@@ -5,6 +5,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
 // Policy is a way to decide: a name, and functions that replace parts of the
@@ -55,9 +56,9 @@ type Policy struct {
 	// Nil: nothing is evicted. Protected pods never are.
 	Victims func(v *cluster.View, c decision.Cycle, pod cluster.PodID) []cluster.PodID
 
-	// Preempts says that pods of strictly lower priority give way to a pod that has
-	// no room: the cheapest set on one node, instead of what Victims lists.
-	Preempts bool
+	// Yields says by which rules others give way to work that has no room: the cheapest
+	// set, instead of what Victims lists. Nil: nobody does.
+	Yields *yield.Rules
 
 	// Round decides a whole cycle instead of all of the above. What it returns is
 	// carried out in a transaction; a step that would overdraw is refused. Groups are

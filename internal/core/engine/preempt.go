@@ -4,292 +4,489 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
-// mostCandidates bounds the nodes on which evictions are tried out for one pod, as
-// kube-scheduler does on clusters up to a thousand nodes.
-const mostCandidates = 100
-
-// Preempting returns the policy with preemption by priority: the rule that
-// kube-scheduler has, except that disruption budgets are never passed over, and
-// that members of groups stay.
+// Preempting returns the policy with others giving way by the default rules: lower
+// priorities in the same queue, queues above their share.
 func (p *Policy) Preempting() *Policy {
-	out := *p
-	out.Preempts = true
+	out, rules := *p, yield.Default()
+	out.Yields = &rules
 	return &out
 }
 
-// preempt makes room for waiting pods, the most important first, where pods of
-// strictly lower priority hold it. Nothing is evicted for a pod that then does not
-// fit.
-func (r *round) preempt() {
-	s := sweep{round: r, spent: make(map[cluster.BudgetID]int32), hopeless: make(map[tie]*cost), left: r.cycle.Budget}
-	if s.left <= 0 {
-		s.left = defaultBudget
-	}
-	v := r.txn.Base()
-	var line []int
-	for i := range r.waiting {
-		w := &r.waiting[i]
-		spec := v.Pod(w.Pod).Spec
-		if spec.Priority > v.LowestPriority && !spec.PreemptNever && spec.Group == cluster.None && evictionHelps(w.Why.Code) {
-			line = append(line, i)
-		}
-	}
+// Staying returns the policy with nobody giving way to others.
+func (p *Policy) Staying() *Policy {
+	out := *p
+	out.Yields = nil
+	return &out
+}
+
+// makeWay makes room for those who wait, in the order of their turn, where others
+// have to give way to them. Nothing is evicted for work that then does not start.
+func (r *round) makeWay() {
+	line := r.takers()
 	if len(line) == 0 {
 		return
 	}
-	slices.SortFunc(line, func(a, b int) int { return compare(&v.View, r.cycle, r.waiting[a].Pod, r.waiting[b].Pod) })
-	placed := make(map[cluster.PodID]bool)
-	for _, i := range line {
-		w := &r.waiting[i]
-		fits, guarded := s.serve(w.Pod)
+	r.lineUp(line)
+	r.ways = yield.New(r.txn, r.cycle, *r.policy.Yields, r.court())
+	s := sweep{round: r, hopeless: make(map[claimant]refusal)}
+	reasons := make(map[cluster.PodID]refusal)
+	for pod, more := r.next(); more; pod, more = r.next() {
+		if r.orphaned(pod) {
+			continue
+		}
+		if unit := r.waitingUnit(pod); unit != cluster.None {
+			s.serveGroup(unit)
+			continue
+		}
+		if !r.seated(pod) && !s.placed(pod) {
+			if no, fits := s.serve(pod); !fits {
+				reasons[pod] = no
+			}
+		}
+	}
+	r.line = turns{}
+	budget, out := r.ways.Exhausted()
+	kept := r.waiting[:0]
+	for _, w := range r.waiting {
+		if s.placed(w.Pod) {
+			continue
+		}
+		if w.Why.Members > 0 && r.waitingUnit(w.Pod) == cluster.None {
+			w.Why = r.binding(w.Pod) // its group has started without it
+		}
+		no, asked := reasons[w.Pod]
 		switch {
-		case fits:
-			placed[w.Pod] = true
-		case s.left <= 0:
-			w.Why = &decision.Reason{Code: decision.GaveUp, Need: defaultBudget, Have: defaultBudget}
-		case guarded > 0:
+		case !asked:
+		case out && no.gaveUp:
+			w.Why = &decision.Reason{Code: decision.GaveUp, Need: budget, Have: budget}
+		case no.guarded > 0:
 			why := *w.Why
-			why.Guarded = guarded
+			why.Guarded = no.guarded
 			w.Why = &why
 		}
+		kept = append(kept, w)
 	}
-	r.waiting = slices.DeleteFunc(r.waiting, func(w decision.Waiting) bool { return placed[w.Pod] })
+	r.waiting = kept
 }
 
-// evictionHelps says whether what binds is room that others hold.
-func evictionHelps(c decision.Code) bool {
-	switch c {
-	case decision.QueueLimit, decision.PolicyWaits, decision.GaveUp:
-		return false
-	}
-	return c.Future() == decision.AfterRoom
+// orphaned says whether the group of a pod stood, and has given way in this cycle.
+func (r *round) orphaned(pod cluster.PodID) bool {
+	id := r.txn.Base().Pod(pod).Spec.Group
+	return id != cluster.None && r.txn.Base().Stands(id) && !r.txn.View().Stands(id)
 }
 
-// sweep is one cycle's preemption in progress.
-type sweep struct {
-	*round
-	left  int64                      // evictions that may still be tried
-	spent map[cluster.BudgetID]int32 // evictions decided, by disruption budget
-	freed bool                       // something was evicted, which may make room for more pods
-	// hopeless holds, by kin and shape, the priority at which nothing could be done. With
-	// a lower one, less can.
-	hopeless map[tie]*cost
-}
-
-// cost is what an eviction costs, compared field by field: the smaller the
-// cheaper.
-type cost struct {
-	top     int32 // highest priority among the victims
-	sum     int64 // of priorities, counted from the lowest there is
-	count   int
-	started int64  // of the victims at the top, the earliest bind: the later the cheaper
-	tie     uint64 // of the node
-	guarded int32  // only of hopeless: nodes that budgets keep
-}
-
-func (c *cost) cheaper(d *cost) bool {
-	return cmp.Or(cmp.Compare(c.top, d.top), cmp.Compare(c.sum, d.sum), cmp.Compare(c.count, d.count),
-		-cmp.Compare(c.started, d.started), cmp.Compare(c.tie, d.tie)) < 0
-}
-
-// serve finds room for one pod. It says on how many nodes budgets keep those who
-// would have to go.
-func (s *sweep) serve(pod cluster.PodID) (fits bool, guarded int32) {
-	spec := s.txn.View().Pod(pod).Spec
-	of := tie{kin: s.txn.View().Ties(pod), shape: spec.Shape}
-	if known := s.hopeless[of]; known != nil && spec.Priority <= known.top {
-		return false, known.guarded
-	}
-	if !fit.Queue(s.txn.View(), pod, spec.Shape).None() {
-		return false, 0
-	}
-	full := s.full[spec.Shape]
-	s.full[spec.Shape] = nil
-	if s.freed {
-		if node := s.choose(pod, spec.Shape); node != cluster.None && s.take(pod, spec.Shape, node, cluster.None) {
-			return true, 0
-		}
-	}
-	candidates, guarded := s.candidates(spec, of)
-	var best *cost
-	var victims []cluster.PodID
-	host := cluster.NodeID(cluster.None)
-	feasible := 0
-	for _, c := range candidates {
-		if feasible == mostCandidates || s.left <= 0 {
-			break
-		}
-		set, price := s.try(spec, of, c.node)
-		if price == nil {
-			continue
-		}
-		feasible++
-		if best == nil || price.cheaper(best) {
-			best, victims, host = price, set, c.node
-		}
-	}
-	if best != nil && s.carry(pod, spec.Shape, host, victims) {
-		return true, 0
-	}
-	s.full[spec.Shape] = full
-	s.hopeless[of] = &cost{top: spec.Priority, guarded: guarded}
-	return false, guarded
-}
-
-// carry evicts the victims and places the pod on their node.
-func (s *sweep) carry(pod cluster.PodID, shape cluster.ShapeID, host cluster.NodeID, victims []cluster.PodID) bool {
-	touched, _ := s.txn.TouchedNodes()
-	before := trial{mark: s.txn.Mark(), touched: len(touched)}
-	for _, victim := range victims {
-		if s.evict(victim) == cluster.None {
-			s.undo(before)
-			return false
-		}
-	}
-	if !s.take(pod, shape, host, cluster.None) {
-		s.undo(before)
-		return false
-	}
-	for _, victim := range victims {
-		s.spent[s.txn.Base().Pod(victim).Budget]++
-	}
-	s.freed = true
-	return true
-}
-
-// candidate is a node where evictions may help, and the least that they may cost.
-type candidate struct {
-	node cluster.NodeID
-	cost
-}
-
-// candidates lists the nodes whose lesser pods hold enough, the most promising
-// first. It looks at amounts alone; trying shows the rest.
-func (s *sweep) candidates(spec *cluster.PodSpec, of tie) (out []candidate, guarded int32) {
-	v := s.txn.View()
-	for i := range v.Nodes.Len() {
-		id := cluster.NodeID(i)
-		n := v.Node(id)
-		if !n.TakesWork() || n.Overdrawn || len(n.Pods) == 0 || !evictionHelps(s.check(of, id).Code) {
-			continue
-		}
-		lesser := s.lesser(id, spec.Priority, true)
-		if price, enough := s.estimate(n, spec.Shape, lesser); enough {
-			price.tie = s.policy.tie(v, s.cycle, id)
-			out = append(out, candidate{node: id, cost: price})
-		} else if _, enough := s.estimate(n, spec.Shape, s.lesser(id, spec.Priority, false)); enough {
-			guarded++
-		}
-	}
-	slices.SortFunc(out, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.top, b.top), cmp.Compare(a.count, b.count), cmp.Compare(a.tie, b.tie))
-	})
-	return out, guarded
-}
-
-// lesser lists the pods of a node that may be evicted for a priority, the least
-// important first, as many as budgets allow where they are asked.
-func (s *sweep) lesser(node cluster.NodeID, priority int32, budgets bool) []cluster.PodID {
-	v, base := s.txn.View(), s.txn.Base()
+// takers lists the waiting pods to which somebody could have to give way; one for
+// each group that has not got its minimum.
+func (r *round) takers() []cluster.PodID {
+	v := r.txn.Base()
 	var out []cluster.PodID
-	for _, id := range v.Node(node).Pods {
-		p := base.Pod(id)
-		runs := p.Phase == cluster.PhaseBound || p.Phase == cluster.PhaseRunning
-		if runs && p.Placement.Node == node && p.Intent == cluster.None && !p.Spec.Protected && p.Spec.Group == cluster.None && p.Spec.Priority < priority {
-			out = append(out, id)
-		}
-	}
-	slices.SortFunc(out, func(a, b cluster.PodID) int { return compareWorth(&base.View, a, b) })
-	if !budgets {
-		return out
-	}
-	taken := make(map[cluster.BudgetID]int32)
-	return slices.DeleteFunc(out, func(id cluster.PodID) bool {
-		p := base.Pod(id)
-		b := base.BudgetOf(p)
-		if b == nil {
-			return false
-		}
-		taken[p.Budget]++
-		return s.spent[p.Budget]+taken[p.Budget] > b.Left
-	})
-}
-
-// compareWorth orders pods by what their eviction costs: priority, then age.
-func compareWorth(v *cluster.View, a, b cluster.PodID) int {
-	x, y := v.Pod(a), v.Pod(b)
-	return cmp.Or(cmp.Compare(x.Spec.Priority, y.Spec.Priority), -cmp.Compare(x.Bound, y.Bound), cmp.Compare(x.Key, y.Key), cmp.Compare(a, b))
-}
-
-// estimate adds up what pods hold until it is enough for the shape.
-func (s *sweep) estimate(n *cluster.Node, shape cluster.ShapeID, lesser []cluster.PodID) (cost, bool) {
-	v := s.txn.View()
-	want, free, milli := v.Shape(shape), n.Free, n.FreeMilli
-	for i, id := range lesser {
-		place := &v.Pod(id).Placement
-		free = free.Plus(&v.Shape(place.Shape).Need)
-		milli += place.Milli()
-		if _, short := free.ShortOf(&want.Need); !short && milli >= want.LeastMilli() {
-			return cost{top: v.Pod(id).Spec.Priority, count: i + 1}, true
-		}
-	}
-	return cost{}, false
-}
-
-// try finds the cheapest set on one node: all lesser pods go, and those without
-// whom there is room all the same come back, the most important first. Everything
-// is as before afterwards.
-func (s *sweep) try(spec *cluster.PodSpec, of tie, node cluster.NodeID) (victims []cluster.PodID, price *cost) {
-	touched, _ := s.txn.TouchedNodes()
-	before := trial{mark: s.txn.Mark(), touched: len(touched)}
-	defer s.undo(before)
-	lesser := s.lesser(node, spec.Priority, true)
-	for _, id := range lesser {
-		if s.txn.Evict(id) != nil {
-			return nil, nil
-		}
-	}
-	s.left -= int64(len(lesser))
-	if !s.check(of, node).None() {
-		return nil, nil
-	}
-	base := s.txn.Base()
-	for _, id := range slices.Backward(lesser) {
-		if s.txn.Place(id, base.Pod(id).Placement) != nil {
-			return nil, nil
-		}
-		if s.check(of, node).None() {
+	var groups map[cluster.GroupID]bool
+	for i := range r.waiting {
+		w := &r.waiting[i]
+		spec := v.Pod(w.Pod).Spec
+		if v.Queues.Len() == 0 && spec.Priority <= v.LowestPriority || spec.PreemptNever || !yield.Helps(w.Why.Code) {
 			continue
 		}
-		if s.txn.Evict(id) != nil {
-			return nil, nil
+		if unit := r.waitingUnit(w.Pod); unit != cluster.None {
+			if groups[unit] {
+				continue
+			}
+			if groups == nil {
+				groups = make(map[cluster.GroupID]bool)
+			}
+			groups[unit] = true
 		}
-		victims = append(victims, id)
-	}
-	if len(victims) == 0 {
-		return nil, nil
-	}
-	return victims, s.price(victims, node)
-}
-
-// price is what the eviction of a set costs; the most important comes first.
-func (s *sweep) price(victims []cluster.PodID, node cluster.NodeID) *cost {
-	base := s.txn.Base()
-	out := &cost{top: base.Pod(victims[0]).Spec.Priority, count: len(victims), tie: s.policy.tie(s.txn.View(), s.cycle, node)}
-	out.started = int64(base.Pod(victims[0]).Bound)
-	for _, id := range victims {
-		out.sum += int64(base.Pod(id).Spec.Priority) - int64(lowest)
-		if p := base.Pod(id); p.Spec.Priority == out.top {
-			out.started = min(out.started, int64(p.Bound))
-		}
+		out = append(out, w.Pod)
 	}
 	return out
 }
 
-// lowest is the least priority that there can be.
-const lowest = -1 << 31
+// sweep is one cycle's making way in progress.
+type sweep struct {
+	*round
+	freed bool // something was evicted, which may make room for more pods
+	// hopeless holds for whom nothing could be done. With a lower priority, less can.
+	hopeless map[claimant]refusal
+}
+
+// claimant names takers that may take the same.
+type claimant struct {
+	of    tie
+	queue cluster.QueueID
+}
+
+// refusal is why nobody gives way.
+type refusal struct {
+	priority int32
+	guarded  int32 // nodes that budgets and protection keep
+	gaveUp   bool
+}
+
+func (r *round) placed(pod cluster.PodID) bool {
+	return r.txn.View().Pod(pod).Phase != cluster.PhaseWaiting
+}
+
+// serve finds room for one pod.
+func (s *sweep) serve(pod cluster.PodID) (no refusal, fits bool) {
+	v := s.txn.View()
+	spec := v.Pod(pod).Spec
+	if !fit.Queue(v, pod, spec.Shape).None() {
+		return no, false
+	}
+	of := claimant{of: tie{kin: v.Ties(pod), shape: spec.Shape}, queue: spec.Queue}
+	if no, known := s.hopeless[of]; known && spec.Priority <= no.priority {
+		return no, false
+	}
+	if s.freed && s.fill(pod) {
+		return no, true
+	}
+	t := s.taker(pod)
+	if set := s.ways.Best(t); set != nil && s.carry(t, set) {
+		return no, true
+	}
+	no = refusal{priority: spec.Priority}
+	if _, no.gaveUp = s.ways.Exhausted(); !no.gaveUp {
+		no.guarded = s.ways.Guarded(t)
+	}
+	s.hopeless[of] = no
+	return no, false
+}
+
+// fill places a pod on room that is free now.
+func (s *sweep) fill(pod cluster.PodID) bool {
+	shape := s.txn.View().Pod(pod).Spec.Shape
+	full := s.full[shape]
+	s.full[shape] = nil
+	if node := s.choose(pod, shape); node != cluster.None && s.take(pod, shape, node, cluster.None) {
+		s.ways.Moved(node)
+		return true
+	}
+	s.full[shape] = full
+	return false
+}
+
+// taker describes a pod to the search.
+func (r *round) taker(pod cluster.PodID) *yield.Taker {
+	v := r.txn.View()
+	spec := v.Pod(pod).Spec
+	shape := v.Shape(spec.Shape)
+	of := tie{kin: v.Ties(pod), shape: spec.Shape}
+	return &yield.Taker{
+		Pod: pod, Queue: spec.Queue, Priority: spec.Priority, Need: shape.Ask(),
+		Class: chance.Hash(uint64(of.kin), uint64(of.shape)),
+		Check: func(node cluster.NodeID) decision.Reason { return r.check(of, node) },
+		Tie:   func(node cluster.NodeID) uint64 { return r.policy.tie(v, r.cycle, node) },
+	}
+}
+
+// carry evicts a set and places the taker where it was.
+func (s *sweep) carry(t *yield.Taker, set *yield.Set) bool {
+	touched, _ := s.txn.TouchedNodes()
+	before := trial{mark: s.txn.Mark(), touched: len(touched)}
+	worth := s.potential()
+	nodes, ok := s.ways.Carry(t, set)
+	if !ok {
+		return false
+	}
+	for _, node := range nodes {
+		s.memo.touch(node)
+	}
+	for _, victim := range set.Victims() {
+		s.used(s.txn.Base().Pod(victim).Spec.Queue)
+	}
+	shape := s.txn.View().Pod(t.Pod).Spec.Shape
+	full := s.full[shape]
+	s.full[shape] = nil
+	if !s.take(t.Pod, shape, set.Node, cluster.None) {
+		s.undo(before)
+		s.ways.Restore(set.Victims())
+		s.full[shape] = full
+		return false
+	}
+	s.full[shape] = full
+	s.freed = true
+	s.explain(t.Pod, set, worth)
+	return true
+}
+
+// explain remembers for whom victims go.
+func (s *sweep) explain(taker cluster.PodID, set *yield.Set, before int64) {
+	v, victims := s.txn.Base(), set.Victims()
+	for _, id := range victims {
+		s.because[id] = decision.Explanation{Policy: s.policy.Name, Yield: &decision.Yield{
+			To: taker, Lost: set.Cost.Lost, Wholes: set.Cost.Wholes, Slices: set.Cost.Slices, Across: v.Pod(id).Spec.Queue != v.Pod(taker).Spec.Queue,
+			Straddle: set.Cost.Straddles, Before: before, After: s.potential(),
+		}}
+	}
+}
+
+// timeHolds says until when freed room is held, and who saves its work first.
+func (r *round) timeHolds(decisions []decision.Decision) {
+	if r.ways == nil {
+		return
+	}
+	ends := make(map[uint64]moment.Instant)
+	counted := make(map[uint64]bool)
+	for i := range decisions {
+		d := &decisions[i]
+		if d.Action != cluster.ActionEvict {
+			for _, id := range d.After {
+				counted[id] = true
+			}
+			continue
+		}
+		ends[d.ID] = r.cycle.Now
+		if d.Because.Yield == nil {
+			continue
+		}
+		d.Yields = true
+		if until, saves := r.ways.SavesFirst(d.Pod); saves {
+			d.Save, d.Deadline = true, until
+			ends[d.ID] = until
+		}
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		if d.Action != cluster.ActionBind || len(d.After) == 0 {
+			continue
+		}
+		last := r.cycle.Now
+		for _, id := range d.After {
+			last = max(last, ends[id])
+		}
+		d.Deadline = last.Add(r.policy.Yields.Hold)
+	}
+}
+
+// serveGroup finds room for what a unit lacks of its minimum, or leaves everything as
+// it was.
+func (s *sweep) serveGroup(unit cluster.GroupID) {
+	r := s.round
+	own := &r.squads[unit]
+	own.why = nil
+	if r.lacking(unit) != nil || len(own.members) == 0 {
+		return
+	}
+	if s.freed && s.attempt(func() bool { return s.startIn(unit, cluster.Spot{}) }) {
+		s.unveil()
+		return
+	}
+	if !r.shaped(unit) && r.txn.View().Nodes.Len() > fewNodes {
+		s.serveMembers(unit)
+		return
+	}
+	best, spot := (*yield.Set)(nil), cluster.Spot{}
+	for _, d := range s.domainsOf(unit) {
+		t := s.takerOf(unit)
+		set := s.ways.Way(t, d.nodes, func(evict func() ([]cluster.NodeID, bool)) bool { return s.trial(unit, d.spot, evict) })
+		if set != nil && (best == nil || set.Cost.Compare(&best.Cost) < 0) {
+			best, spot = set, d.spot
+		}
+	}
+	if best == nil {
+		return
+	}
+	before := s.potential()
+	if !s.attempt(func() bool {
+		nodes, ok := s.ways.Carry(s.takerOf(unit), best)
+		return ok && s.startAfter(unit, spot, nodes)
+	}) {
+		s.ways.Restore(best.Victims())
+		return
+	}
+	s.freed = true
+	s.unveil()
+	s.explain(own.members[0], best, before)
+}
+
+// fewNodes is up to how many nodes a group without wishes is searched room for as one:
+// on more, member by member.
+const fewNodes = 16
+
+// unveil tells the search that nodes have changed by a start.
+func (s *sweep) unveil() {
+	for i := range s.txn.View().Nodes.Len() {
+		s.ways.Moved(cluster.NodeID(i))
+	}
+}
+
+// trial evicts, looks whether a unit starts, and takes all of it back.
+func (s *sweep) trial(unit cluster.GroupID, spot cluster.Spot, evict func() ([]cluster.NodeID, bool)) (starts bool) {
+	s.attempt(func() bool {
+		nodes, ok := evict()
+		starts = ok && s.startAfter(unit, spot, nodes)
+		return false
+	})
+	return starts
+}
+
+// startAfter starts a unit when nodes have been left.
+func (s *sweep) startAfter(unit cluster.GroupID, spot cluster.Spot, nodes []cluster.NodeID) bool {
+	for _, node := range nodes {
+		s.memo.touch(node)
+	}
+	return s.startIn(unit, spot)
+}
+
+// startIn starts a unit in a domain; what was found to be full may not be any more.
+func (s *sweep) startIn(unit cluster.GroupID, spot cluster.Spot) bool {
+	full := slices.Clone(s.full)
+	for i := range s.full {
+		s.full[i] = nil
+	}
+	defer copy(s.full, full)
+	if s.shaped(unit) {
+		return s.arrange(unit, spot) == nil
+	}
+	return s.startAnywhere(unit) == nil
+}
+
+// spread is a domain with its nodes.
+type spread struct {
+	spot  cluster.Spot
+	nodes []cluster.NodeID
+}
+
+// domainsOf lists the domains in which a unit may be, by the closest level that it
+// requires: the cluster, if it requires none.
+func (s *sweep) domainsOf(unit cluster.GroupID) []spread {
+	v := s.txn.View()
+	level, required := v.Group(unit).Required()
+	all := spread{}
+	var out []spread
+	index := make(map[cluster.DomainID]int)
+	for i := range v.Nodes.Len() {
+		id := cluster.NodeID(i)
+		if n := v.Node(id); n.TakesWork() {
+			all.nodes = append(all.nodes, id)
+			if level <= cluster.LevelNode {
+				out = append(out, spread{spot: cluster.Spot{Set: true, Level: cluster.LevelNode, Node: id, Domain: cluster.None, Island: cluster.None}, nodes: []cluster.NodeID{id}})
+				continue
+			}
+			for d := n.Spec.Domain; d != cluster.None; d = v.Domains.At(int32(d)).Parent {
+				if v.Domains.At(int32(d)).Level != level {
+					continue
+				}
+				at, known := index[d]
+				if !known {
+					at = len(out)
+					index[d] = at
+					out = append(out, spread{spot: cluster.Spot{Set: true, Level: level, Domain: d, Node: cluster.None, Island: cluster.None}})
+				}
+				out[at].nodes = append(out[at].nodes, id)
+			}
+		}
+	}
+	if !required {
+		return []spread{all}
+	}
+	slices.SortFunc(out, func(a, b spread) int { return cmp.Compare(a.spot.Key(v), b.spot.Key(v)) })
+	return out
+}
+
+// takerOf describes what a unit lacks to the search.
+func (s *sweep) takerOf(unit cluster.GroupID) *yield.Taker {
+	v := s.txn.View()
+	members := slices.Clone(s.squads[unit].members)
+	slices.SortFunc(members, func(a, b cluster.PodID) int {
+		return cmp.Or(cmp.Compare(v.Shape(v.Pod(a).Spec.Shape).Milli(), v.Shape(v.Pod(b).Spec.Shape).Milli()), cmp.Compare(v.Pod(a).Key, v.Pod(b).Key))
+	})
+	t := s.taker(members[0])
+	t.Need = cluster.Amount{}
+	for _, pod := range members[:min(max(int(v.TreeMinimum(unit)-v.Group(unit).TreePlaced), 1), len(members))] {
+		shape := v.Shape(v.Pod(pod).Spec.Shape)
+		ask := shape.Ask()
+		t.Need = t.Need.Plus(&ask)
+		t.Priority = max(t.Priority, v.Pod(pod).Spec.Priority)
+	}
+	return t
+}
+
+// serveMembers finds room for as many members as a group lacks, one by one.
+func (s *sweep) serveMembers(unit cluster.GroupID) {
+	v := s.txn.View()
+	g := v.Group(unit)
+	missing := int(g.Minimum - g.Placed)
+	t := s.try()
+	var sets []*yield.Set
+	members := s.squads[unit].members
+	s.inOrder(members)
+	for _, pod := range members {
+		if missing == 0 {
+			break
+		}
+		if !fit.Queue(v, pod, v.Pod(pod).Spec.Shape).None() {
+			continue
+		}
+		if s.fill(pod) {
+			missing--
+			continue
+		}
+		taker := s.taker(pod)
+		set := s.ways.Best(taker)
+		if set == nil || !s.carry(taker, set) {
+			continue
+		}
+		sets = append(sets, set)
+		missing--
+	}
+	if missing > 0 {
+		s.regret(t)
+		for _, set := range sets {
+			s.ways.Restore(set.Victims())
+		}
+		return
+	}
+	s.restore(sets)
+	s.keep(t)
+}
+
+// restore puts back those who need not go after all, the dearest sets first.
+func (s *sweep) restore(sets []*yield.Set) {
+	base := s.txn.Base()
+	slices.SortFunc(sets, func(a, b *yield.Set) int { return cmp.Or(b.Cost.Compare(&a.Cost), cmp.Compare(a.Node, b.Node)) })
+	for _, set := range sets {
+		touched, _ := s.txn.TouchedNodes()
+		before := trial{mark: s.txn.Mark(), touched: len(touched)}
+		victims, back := set.Victims(), true
+		for _, id := range victims {
+			if s.placed(id) || s.txn.Place(id, base.Pod(id).Placement) != nil {
+				back = false
+				break
+			}
+			s.memo.touch(base.Pod(id).Placement.Node)
+		}
+		if !back {
+			s.undo(before)
+			continue
+		}
+		s.ways.Restore(victims)
+		for _, id := range victims {
+			delete(s.because, id)
+		}
+	}
+}
+
+// court is who judges between queues; nil where there are none.
+func (r *round) court() yield.Court {
+	if r.standing == nil {
+		return nil
+	}
+	return r.standing
+}
+
+// potential is how far queues are above their shares in all.
+func (s *sweep) potential() int64 {
+	if s.standing == nil {
+		return 0
+	}
+	return s.standing.Potential(s.txn.View())
+}

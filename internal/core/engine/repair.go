@@ -12,8 +12,8 @@ const defaultBudget = 10_000
 // in turn, victims go one by one until the pod fits; those that did not help are
 // given back. Nothing is evicted for a pod that then does not fit.
 func (r *round) repair() {
-	if r.policy.Preempts {
-		r.preempt()
+	if r.policy.Yields != nil {
+		r.makeWay()
 		return
 	}
 	if r.policy.Victims == nil {

@@ -1,0 +1,105 @@
+// Package yield finds who gives way to a pod that has no room: the cheapest set of
+// victims, chosen together with the node.
+//
+//	s := yield.New(txn, cycle, rules, court)
+//	set, guarded := s.Best(&taker)     // nothing has changed yet
+//	s.Carry(set)                       // evicted in the transaction
+//
+// A choice is what can be taken of a unit: one surplus pod of an elastic group (a
+// slice), or the unit with all its pods (whole). Costs are compared field by field:
+// see Cost. Small sets are found exactly, large ones by taking all that may be taken
+// and giving back what is not needed, the dearest first.
+//
+// The package leaves it to its caller to place the taker, and to carry anything out.
+package yield
+
+import (
+	"cmp"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+)
+
+// Rules are the numbers of a policy for who gives way.
+type Rules struct {
+	// Band is how many priorities are as good as one when victims are chosen.
+	Band int32
+	// MinRun protects a unit that was evicted before, from its new start on.
+	MinRun moment.Span
+	// Hold is how long freed room is kept for whom it was freed.
+	Hold moment.Span
+	// Grace is added to the time that a job says it needs to save its state.
+	Grace moment.Span
+	// Hypotheses is how many sets one cycle may try out, where it says nothing else.
+	Hypotheses int64
+	// PrioritiesAlone lets a lower priority give way whatever the queue.
+	PrioritiesAlone bool
+}
+
+// Default returns the rules that hold unless somebody says otherwise.
+func Default() Rules {
+	return Rules{
+		Band: 100, MinRun: 10 * moment.Minute, Hold: 10 * moment.Minute, Grace: 30 * moment.Second,
+		Hypotheses: 50_000, // about a third of a second
+	}
+}
+
+// Court judges between queues.
+type Court interface {
+	// Entitled says whether the taker's queues stay within their shares with the need
+	// added, below what they have in common with the victim's.
+	Entitled(v *cluster.View, taker, victim cluster.QueueID, need *cluster.Amount) bool
+	// Above says whether the victim's queues are above their shares now, in something
+	// that the taker needs, and whether they are not below after giving so much.
+	Above(v *cluster.View, taker, victim cluster.QueueID, need, gives *cluster.Amount) (above, stays bool)
+}
+
+// Cost is what it costs that a set of victims goes; the smaller in the first field
+// that differs, the cheaper.
+type Cost struct {
+	Straddles bool   // a queue falls below its share by it
+	Band      int32  // the highest priority band among the victims
+	Wholes    int32  // units that go whole
+	Slices    int32  // pods that elastic groups can spare
+	Lost      int64  // work lost, in milli-GPU-seconds
+	Age       int64  // of the victim that runs for longest
+	Takes     int64  // milli-GPU
+	Tie       uint64 // of the node, then of the victims
+}
+
+// Compare orders costs.
+func (c *Cost) Compare(d *Cost) int {
+	if c.Straddles != d.Straddles {
+		if c.Straddles {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(c.Band, d.Band), cmp.Compare(c.Wholes, d.Wholes), cmp.Compare(c.Slices, d.Slices),
+		cmp.Compare(c.Lost, d.Lost), cmp.Compare(c.Age, d.Age), cmp.Compare(c.Takes, d.Takes), cmp.Compare(c.Tie, d.Tie))
+}
+
+// with adds a choice.
+func (c Cost) with(x *choice) Cost {
+	if c.Wholes+c.Slices == 0 || x.band > c.Band {
+		c.Band = x.band
+	}
+	if x.slice {
+		c.Slices++
+	} else {
+		c.Wholes++
+	}
+	c.Lost += x.lost
+	c.Age = max(c.Age, x.age)
+	c.Takes += int64(x.gives.Milli)
+	return c
+}
+
+// bandOf cuts priorities into bands: 0 to width - 1 is one of them.
+func (r *Rules) bandOf(priority int32) int32 {
+	width := max(r.Band, 1)
+	if priority < 0 {
+		return -(-(priority+1)/width + 1)
+	}
+	return priority / width
+}

@@ -1,0 +1,401 @@
+package yield
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+)
+
+// Taker is a pod that has no room.
+type Taker struct {
+	Pod      cluster.PodID
+	Queue    cluster.QueueID
+	Priority int32
+	Need     cluster.Amount
+	// Check says what binds the pod on a node, in the transaction as it is.
+	Check func(cluster.NodeID) decision.Reason
+	// Within, where set, says which nodes may be taken; Domain tells such sets apart.
+	Within func(cluster.NodeID) bool
+	Domain uint64
+	// Class is equal for takers that ask for the same on all nodes.
+	Class uint64
+	// Tie ranks nodes that cost the same.
+	Tie func(cluster.NodeID) uint64
+}
+
+// Set is who gives way on one node.
+type Set struct {
+	Node    cluster.NodeID
+	Cost    Cost
+	choices []choice
+}
+
+// Victims lists the pods of a set.
+func (s *Set) Victims() []cluster.PodID {
+	var out []cluster.PodID
+	for i := range s.choices {
+		out = append(out, s.choices[i].pods...)
+	}
+	return out
+}
+
+// Search is one cycle's search for victims.
+type Search struct {
+	txn   *cluster.Txn
+	base  *cluster.Snapshot
+	cycle decision.Cycle
+	rules Rules
+	court Court
+
+	left, budget int64
+	spent        map[cluster.BudgetID]int32
+	fields       map[class]*field
+	moved        []cluster.NodeID // nodes that have changed since the search began
+}
+
+// New begins a search in a transaction. Without a court nobody gives way across
+// queues.
+func New(t *cluster.Txn, c decision.Cycle, r Rules, court Court) *Search {
+	s := &Search{
+		txn: t, base: t.Base(), cycle: c, rules: r, court: court, budget: r.Hypotheses,
+		spent: make(map[cluster.BudgetID]int32), fields: make(map[class]*field),
+	}
+	if c.Budget > 0 {
+		s.budget = c.Budget
+	}
+	s.left = s.budget
+	return s
+}
+
+// Exhausted says whether the search has tried as many sets as it may, and how many
+// these are.
+func (s *Search) Exhausted() (int64, bool) { return s.budget, s.left <= 0 }
+
+// Moved tells that a node has changed: somebody was placed there.
+func (s *Search) Moved(node cluster.NodeID) { s.moved = append(s.moved, node) }
+
+// evaluate finds the cheapest set on one node; nil where there is none. It leaves the
+// transaction as it was.
+func (s *Search) evaluate(node cluster.NodeID, t *Taker, straddle bool) *Set {
+	if !s.open(t.Check(node)) {
+		return nil
+	}
+	choices := s.choicesOn([]cluster.NodeID{node}, t)
+	if !s.enough(node, t, choices) {
+		return nil
+	}
+	if set, known := s.exact(node, t, choices, straddle); known {
+		return set
+	}
+	return s.greedy(node, t, choices, straddle)
+}
+
+// open says whether what binds is room that others hold.
+func (s *Search) open(why decision.Reason) bool { return Helps(why.Code) }
+
+// Helps says whether somebody's leaving may undo what binds.
+func Helps(c decision.Code) bool {
+	switch c {
+	case decision.QueueLimit, decision.PolicyWaits, decision.GaveUp, decision.Fits:
+		return false
+	}
+	return c.Future() == decision.AfterRoom
+}
+
+// enough says whether all choices together leave as much as is needed; more than the
+// amounts is not looked at.
+func (s *Search) enough(node cluster.NodeID, t *Taker, choices []choice) bool {
+	sum := cluster.Amount{}
+	for i := range choices {
+		sum = sum.Plus(&choices[i].here)
+	}
+	return len(choices) > 0 && s.suffices(node, t, &sum)
+}
+
+// suffices says whether a node has room for the taker with so much more free, by the
+// amounts alone.
+func (s *Search) suffices(node cluster.NodeID, t *Taker, more *cluster.Amount) bool {
+	n := s.txn.View().Node(node)
+	if n.FreeMilli+more.Milli < t.Need.Milli {
+		return false
+	}
+	free := n.Free.Plus(&more.Rest)
+	_, short := free.ShortOf(&t.Need.Rest)
+	return !short
+}
+
+// setsListed bounds the sets of one size that are listed on a node before the search
+// turns to giving back: the sets of up to four out of sixteen are fewer.
+const setsListed = 3000
+
+// exact lists sets from the cheapest on until one leaves room; known is false where
+// they are too many.
+func (s *Search) exact(node cluster.NodeID, t *Taker, choices []choice, straddle bool) (set *Set, known bool) {
+	from := 0
+	for from < len(choices) {
+		to := from + 1
+		for to < len(choices) && choices[to].band == choices[from].band {
+			to++
+		}
+		// Each set has one of the highest band; those without were tried before.
+		if set, known := s.inBand(node, t, choices[:to], choices[from].band, straddle); set != nil || !known {
+			return set, known
+		}
+		from = to
+	}
+	return nil, true
+}
+
+func (s *Search) inBand(node cluster.NodeID, t *Taker, choices []choice, band int32, straddle bool) (set *Set, known bool) {
+	if !s.enough(node, t, choices) {
+		return nil, true
+	}
+	l := lister{search: s, node: node, t: t, band: band}
+	slots := 0
+	for i := range choices {
+		if choices[i].slice {
+			slots++
+		}
+	}
+	l.order(choices)
+	for wholes := range len(choices) - slots + 1 {
+		for sliced := range slots + 1 {
+			if wholes+sliced == 0 {
+				continue
+			}
+			l.found, l.listed = l.found[:0], 0
+			l.list(0, wholes, sliced)
+			if l.listed >= setsListed || s.left <= 0 {
+				return nil, s.left <= 0
+			}
+			slices.SortFunc(l.found, func(a, b candidate) int { return a.cost.Compare(&b.cost) })
+			for i := range l.found {
+				if set := s.try(node, t, l.pick(&l.found[i]), straddle); set != nil {
+					return set, true
+				}
+			}
+		}
+	}
+	return nil, true
+}
+
+// lister lists the sets of so many wholes and slices.
+type lister struct {
+	search  *Search
+	node    cluster.NodeID
+	t       *Taker
+	band    int32
+	choices []choice // alike ones next to each other, the cheapest first
+	picked  []int32
+	found   []candidate
+	listed  int
+}
+
+type candidate struct {
+	cost   Cost
+	picked []int32
+}
+
+func (l *lister) order(choices []choice) {
+	l.choices = slices.Clone(choices)
+	slices.SortStableFunc(l.choices, func(a, b choice) int {
+		return cmp.Or(compareBools(a.slice, b.slice), cmp.Compare(a.alike, b.alike), cmp.Compare(a.band, b.band))
+	})
+}
+
+// list goes through the choices from i on. Of alike ones the cheaper is taken before
+// the dearer.
+func (l *lister) list(i, wholes, sliced int) {
+	if wholes+sliced == 0 {
+		l.note()
+		return
+	}
+	if l.listed++; i == len(l.choices) || l.listed >= setsListed {
+		return
+	}
+	c := &l.choices[i]
+	if left := &wholes; true {
+		if c.slice {
+			left = &sliced
+		}
+		if *left > 0 {
+			*left--
+			l.picked = append(l.picked, int32(i))
+			l.list(i+1, wholes, sliced)
+			l.picked = l.picked[:len(l.picked)-1]
+			*left++
+		}
+	}
+	next := i + 1
+	for c.alike != 0 && next < len(l.choices) && l.choices[next].alike == c.alike && l.choices[next].band == c.band && l.choices[next].slice == c.slice {
+		next++
+	}
+	l.list(next, wholes, sliced)
+}
+
+// note keeps a set that is in the band and leaves enough.
+func (l *lister) note() {
+	sum, cost, tie := cluster.Amount{}, Cost{}, uint64(0)
+	for _, i := range l.picked {
+		c := &l.choices[i]
+		sum = sum.Plus(&c.here)
+		cost = cost.with(c)
+		tie += chance.Mix(c.key)
+	}
+	cost.Tie = tie
+	if cost.Band == l.band && l.search.suffices(l.node, l.t, &sum) {
+		l.found = append(l.found, candidate{cost: cost, picked: slices.Clone(l.picked)})
+	}
+}
+
+func (l *lister) pick(c *candidate) []choice {
+	out := make([]choice, len(c.picked))
+	for k, i := range c.picked {
+		out[k] = l.choices[i]
+	}
+	return out
+}
+
+// try takes a set and looks whether the taker has room then. The transaction is left
+// as it was.
+func (s *Search) try(node cluster.NodeID, t *Taker, choices []choice, straddle bool) *Set {
+	s.left--
+	mark := s.txn.Mark()
+	defer s.txn.Rollback(mark)
+	straddles, allowed := s.take(t, choices)
+	if !allowed || straddles && !straddle || !t.Check(node).None() {
+		return nil
+	}
+	set := &Set{Node: node, choices: choices}
+	for i := range choices {
+		set.Cost = set.Cost.with(&choices[i])
+	}
+	set.Cost.Straddles, set.Cost.Tie = straddles, t.Tie(node)
+	return set
+}
+
+// take evicts choices in the transaction, the smaller ones first: each has to be
+// above its share before it goes.
+func (s *Search) take(t *Taker, choices []choice) (straddles, allowed bool) {
+	order := slices.Clone(choices)
+	slices.SortFunc(order, func(a, b choice) int {
+		return cmp.Or(cmp.Compare(a.gives.Milli, b.gives.Milli), cmp.Compare(a.key, b.key))
+	})
+	v := s.txn.View()
+	budgets := make(map[cluster.BudgetID]int32)
+	for i := range order {
+		c := &order[i]
+		if c.cross {
+			above, stays := s.court.Above(v, t.Queue, c.queue, &t.Need, &c.gives)
+			if !above {
+				return straddles, false
+			}
+			straddles = straddles || !stays
+		}
+		if c.slice {
+			if g := v.Group(s.base.Pod(c.pods[0]).Spec.Group); g.Placed <= g.Minimum {
+				return straddles, false
+			}
+		}
+		for _, id := range c.pods {
+			if v.Pod(id).Phase == cluster.PhaseWaiting {
+				continue // taken as a slice already
+			}
+			if !s.bears(s.base.Pod(id), budgets) || s.txn.Evict(id) != nil {
+				return straddles, false
+			}
+		}
+	}
+	return straddles, true
+}
+
+// bears says whether budgets bear one more eviction.
+func (s *Search) bears(p *cluster.Pod, budgets map[cluster.BudgetID]int32) bool {
+	if b := s.base.BudgetOf(p); b != nil {
+		if budgets[p.Budget]++; s.spent[p.Budget]+budgets[p.Budget] > b.Left {
+			return false
+		}
+	}
+	return true
+}
+
+// greedy takes all that may be taken, and gives back what is not needed, the dearest
+// first; then it looks whether one whole can stand for several.
+func (s *Search) greedy(node cluster.NodeID, t *Taker, choices []choice, straddle bool) *Set {
+	var taken []choice
+	for i := range choices {
+		more := append(slices.Clip(taken), choices[i])
+		if s.allowed(t, more, straddle) {
+			taken = more
+		}
+		if set := s.tryIfEnough(node, t, taken, straddle); set != nil {
+			break
+		}
+	}
+	if s.tryIfEnough(node, t, taken, straddle) == nil {
+		return nil
+	}
+	for i := len(taken) - 1; i >= 0; i-- {
+		less := slices.Delete(slices.Clone(taken), i, i+1)
+		if len(less) > 0 && s.tryIfEnough(node, t, less, straddle) != nil {
+			taken = less
+		}
+	}
+	best := s.try(node, t, taken, straddle)
+	for i := range choices {
+		if best == nil || s.left <= 0 {
+			break
+		}
+		if set := s.tryIfEnough(node, t, choices[i:i+1:i+1], straddle); set != nil && set.Cost.Compare(&best.Cost) < 0 {
+			best = set
+		}
+	}
+	return best
+}
+
+func (s *Search) allowed(t *Taker, choices []choice, straddle bool) bool {
+	mark := s.txn.Mark()
+	defer s.txn.Rollback(mark)
+	straddles, allowed := s.take(t, choices)
+	return allowed && (straddle || !straddles)
+}
+
+func (s *Search) tryIfEnough(node cluster.NodeID, t *Taker, choices []choice, straddle bool) *Set {
+	if s.left <= 0 || !s.enough(node, t, choices) {
+		return nil
+	}
+	return s.try(node, t, choices, straddle)
+}
+
+// Carry evicts a set in the transaction. It says which nodes have changed; ok is
+// false, and nothing has changed, where the set is out of date.
+func (s *Search) Carry(t *Taker, set *Set) (nodes []cluster.NodeID, ok bool) {
+	mark := s.txn.Mark()
+	if _, allowed := s.take(t, set.choices); !allowed {
+		s.txn.Rollback(mark)
+		return nil, false
+	}
+	for _, id := range set.Victims() {
+		p := s.base.Pod(id)
+		if p.Budget != cluster.None {
+			s.spent[p.Budget]++
+		}
+		nodes = append(nodes, p.Placement.Node)
+	}
+	s.moved = append(s.moved, nodes...)
+	return nodes, true
+}
+
+// Restore forgets that pods were to go: they are back in the transaction.
+func (s *Search) Restore(pods []cluster.PodID) {
+	for _, id := range pods {
+		p := s.base.Pod(id)
+		if p.Budget != cluster.None {
+			s.spent[p.Budget]--
+		}
+		s.moved = append(s.moved, p.Placement.Node)
+	}
+}
