@@ -108,12 +108,15 @@ func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
 		}
 	}
 	// Whoever has room before others have left need not wait for them.
-	if d := &bundle[0]; len(d.After) > 0 {
-		if !fit.CheckPod(b.world.View(), d.Pod, d.Place.Shape, d.Place.Node).None() {
-			b.holdFor(v.Pod(d.Pod).Spec.Name, v.Node(d.Place.Node).Spec.Name, d.After)
-			return nil
+	if b.awaits(bundle) {
+		for i := range bundle {
+			d := &bundle[i]
+			b.holdFor(v.Pod(d.Pod).Spec.Name, v.Node(d.Place.Node).Spec.Name, afterOf(bundle))
 		}
-		d.After = nil
+		return nil
+	}
+	for i := range bundle {
+		bundle[i].After = nil
 	}
 	if err := b.apply(world.Acceptance(bundle)); err != nil {
 		b.log.Warn("a decision is not accepted", "because", err)
@@ -128,6 +131,21 @@ func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
 		binds = append(binds, b.dispatch(key, p, host, draws[i]))
 	}
 	return binds
+}
+
+// awaits says whether some bind of a bundle has no room before others have left.
+func (b *books) awaits(bundle []decision.Decision) bool {
+	return slices.ContainsFunc(bundle, func(d decision.Decision) bool {
+		return len(d.After) > 0 && !fit.CheckPod(b.world.View(), d.Pod, d.Place.Shape, d.Place.Node).None()
+	})
+}
+
+// afterOf is all that the binds of a bundle come after.
+func afterOf(bundle []decision.Decision) (out []uint64) {
+	for i := range bundle {
+		out = append(out, bundle[i].After...)
+	}
+	return out
 }
 
 // note remembers why pods wait. Pods of one shape share the reason.

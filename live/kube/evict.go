@@ -59,12 +59,14 @@ type evictions struct {
 	due      []Eviction           // not handed out yet
 	way      map[string]*Eviction // of the present cycle, by node
 	going    map[uint64]bool      // its decisions to evict
+	yields   map[string]bool      // nodes that a whole unit leaves, for a holder elsewhere perhaps
 }
 
 func newEvictions() evictions {
 	return evictions{
 		holds: make(map[string]map[string]*pod), promises: make(map[string]bool),
 		budgets: make(map[string]map[string]facts.Budget), known: make(map[string]int32), way: make(map[string]*Eviction), going: make(map[uint64]bool),
+		yields: make(map[string]bool),
 	}
 }
 
@@ -81,6 +83,9 @@ func (b *books) giveWay(s *cluster.Snapshot, d *decision.Decision) {
 	w.Victims = append(w.Victims, Ref{Key: key, UID: p.seen.UID})
 	for group := s.Pod(d.Pod).Spec.Group; group != cluster.None; group = s.Group(group).Parent {
 		w.gives = w.gives || s.Group(group).Stuck()
+	}
+	if d.Yields {
+		b.yields[node] = true
 	}
 	b.going[d.ID] = true
 }
@@ -127,9 +132,10 @@ func (b *books) unhold(key string, p *pod) {
 
 // nominate hands out what has gathered in a cycle.
 func (b *books) nominate() {
+	held := slices.ContainsFunc(slices.Collect(maps.Values(b.way)), func(w *Eviction) bool { return len(w.Holders) > 0 })
 	for _, node := range slices.Sorted(maps.Keys(b.way)) {
 		w := b.way[node]
-		if len(w.Holders) == 0 && !w.gives { // nobody would have the room
+		if len(w.Holders) == 0 && !w.gives && !(held && b.yields[node]) { // nobody would have the room
 			for _, victim := range w.Victims {
 				b.stay(victim.Key, b.pods[victim.Key])
 			}
@@ -139,6 +145,7 @@ func (b *books) nominate() {
 	}
 	clear(b.way)
 	clear(b.going)
+	clear(b.yields)
 }
 
 // evicted takes in what became of an eviction. One that was carried out ends when
