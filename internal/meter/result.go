@@ -46,7 +46,25 @@ type Result struct {
 	WaitMeanS      *float64 `json:"wait_mean_s,omitempty"`
 	WaitP99S       *float64 `json:"wait_p99_s,omitempty"`
 	JCTMeanS       *float64 `json:"jct_mean_s,omitempty"`
-	JCTP99S        *float64 `json:"jct_p99_s,omitempty"`
+	JCTP50S         *float64 `json:"jct_p50_s,omitempty"`
+	JCTP99S         *float64 `json:"jct_p99_s,omitempty"`
+
+	// Of jobs that may be evicted.
+	Jobs             *float64 `json:"jobs,omitempty"`
+	Evictions        *float64 `json:"evictions,omitempty"`
+	EvictionsPerJob  *float64 `json:"evictions_per_job,omitempty"`
+	EvictionsMost    *float64 `json:"evictions_most,omitempty"`
+	PreemptedGPUH    *float64 `json:"preempted_gpu_h,omitempty"`
+	LostGPUH         *float64 `json:"lost_gpu_h,omitempty"`
+	LostPerPreempted *float64 `json:"lost_per_preempted,omitempty"`
+
+	// Of queues that deserve something.
+	UnservedMeanPct *float64   `json:"unserved_mean_pct,omitempty"`
+	UnservedMaxPct  *float64   `json:"unserved_max_pct,omitempty"`
+	Queues          []QueueUse `json:"queues,omitempty"`
+
+	// Sizes tells waiting by size of job, the smallest first.
+	Sizes []SizeWait `json:"sizes,omitempty"`
 
 	Decisions   int     `json:"decisions"`
 	DecideP50Us float64 `json:"decide_p50_us"`
@@ -79,6 +97,35 @@ type Sample struct {
 	GPUBusyPct  float64 // GPU really working, % of capacity; 0 where unknown
 	FragPct     float64 // fragments, % of capacity
 	Waiting     int     // pods waiting
+	// UnservedPct is what queues deserve, want and do not have, % of what all deserve.
+	UnservedPct float64
+	// QueueGPU is the GPUs that each queue holds, in the order of Result.Queues.
+	QueueGPU []float64
+}
+
+// QueueUse is what one queue had, beside what it deserves: means over the measured
+// time. Waiting and completion are of its jobs that arrived after the warm-up.
+type QueueUse struct {
+	Queue           string   `json:"queue"`
+	DeservedGPU     float64  `json:"deserved_gpu"`
+	UsedMeanGPU     float64  `json:"used_mean_gpu"`
+	DemandMeanGPU   float64  `json:"demand_mean_gpu"`
+	UnservedMeanGPU float64  `json:"unserved_mean_gpu"`
+	Jobs            int      `json:"jobs"`
+	WaitMeanS       *float64 `json:"wait_mean_s,omitempty"`
+	JCTMeanS        *float64 `json:"jct_mean_s,omitempty"`
+}
+
+// SizeWait is how long jobs of one size waited in all (before they started, and
+// after each eviction), and how long they took.
+type SizeWait struct {
+	Size      string  `json:"size"`
+	Jobs      int     `json:"jobs"`
+	WaitMeanS float64 `json:"wait_mean_s"`
+	WaitP50S  float64 `json:"wait_p50_s"`
+	WaitP99S  float64 `json:"wait_p99_s"`
+	JCTMeanS  float64 `json:"jct_mean_s"`
+	JCTP50S   float64 `json:"jct_p50_s"`
 }
 
 // Heat is the fill of every GPU at a few instants, for a node × GPU map.

@@ -5,8 +5,10 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/meter"
 	"github.com/headrace-dev/headrace/internal/rivals"
+	"github.com/headrace-dev/headrace/internal/sim/trace"
 )
 
 const (
@@ -44,12 +46,26 @@ type account struct {
 
 	waitsS, startsS, jctsS []float64
 	slaMet, slaDue         int
+
+	tenants tenants
+	sizes   []sizeTimes // by trace.SizeClasses
+	told    bool        // some jobs say more than their pods
+	// Preemption: GPU-seconds of work thrown away and of restarts, and those that the
+	// runs had had which it ended.
+	lost, preempted float64
 }
 
+// sizeTimes are the times of jobs of one class.
+type sizeTimes struct{ waitsS, jctsS []float64 }
+
 func newAccount(c *clock) *account {
-	m := &account{clock: c, from: moment.Instant(c.Workload.WarmUp)}
+	m := &account{
+		clock: c, from: moment.Instant(c.Workload.WarmUp), tenants: newTenants(c.Workload),
+		sizes: make([]sizeTimes, len(trace.SizeClasses())),
+	}
 	for i := range c.Workload.Pods {
 		m.behaves = m.behaves || behaves(&c.Workload.Pods[i])
+		m.told = m.told || told(&c.Workload.Pods[i])
 		m.to = max(m.to, c.Workload.Pods[i].Arrival)
 	}
 	m.every = max(moment.Span(m.to)/samplesWanted, moment.Second)
@@ -73,6 +89,7 @@ func (m *account) settle(at moment.Instant) {
 			m.askedTime += float64(m.asked) * span
 			m.windowBusy += float64(m.busy) * span
 			m.wHeld += float64(m.held*1000) * span
+			m.tenants.pass(span)
 		}
 		m.last = step
 		if m.last == m.windowEnd {
@@ -98,16 +115,46 @@ func (m *account) started(l *life) {
 	}
 }
 
-// ended books a pod's times.
-func (m *account) ended(l *life) {
-	if !m.counts(l) {
+// hold books that a pod takes its place, or leaves it; demand that it wants one, or
+// has ended.
+func (m *account) hold(p *trace.Pod, sign int64) {
+	m.asked += sign * int64(p.GPUDemand())
+	m.tenants.of(p).used += sign * int64(p.GPUDemand())
+	m.tenants.stale = true
+}
+
+func (m *account) demand(p *trace.Pod, sign int64) {
+	m.tenants.of(p).demand += sign * int64(p.GPUDemand())
+	m.tenants.stale = true
+}
+
+// lostToPreemption books work or restarts that an eviction makes necessary again.
+func (m *account) lostToPreemption(span moment.Span, gpus quantity.MilliGPU) {
+	m.lost += seconds(span) * float64(gpus) / float64(quantity.WholeGPU)
+}
+
+// ended books a job's times.
+func (m *account) ended(w *work) {
+	p := m.actor.podOf(w)
+	for _, member := range w.lives {
+		m.demand(m.actor.lives[member].pod, -1)
+	}
+	arrived := m.actor.lives[w.lives[0]].arrived
+	if arrived < m.from {
 		return
 	}
-	m.waitsS = append(m.waitsS, seconds(l.firstBound.Since(l.arrived)))
-	m.jctsS = append(m.jctsS, seconds(l.endedAt.Since(l.arrived)))
-	if l.pod.SLA > 0 {
+	took := m.now.Since(arrived)
+	m.waitsS = append(m.waitsS, seconds(w.first.Since(arrived)))
+	m.jctsS = append(m.jctsS, seconds(took))
+	m.tenants.ended(p, w.waited, took)
+	if gpus := int((m.actor.gpus(w) + quantity.WholeGPU - 1) / quantity.WholeGPU); gpus > 0 {
+		i := slices.IndexFunc(trace.SizeClasses(), func(c trace.Size) bool { return gpus <= c.Most })
+		m.sizes[i].waitsS = append(m.sizes[i].waitsS, seconds(w.waited))
+		m.sizes[i].jctsS = append(m.sizes[i].jctsS, seconds(took))
+	}
+	if p.SLA > 0 {
 		m.slaDue++
-		if l.endedAt.Since(l.arrived) <= l.pod.SLA {
+		if took <= p.SLA {
 			m.slaMet++
 		}
 	}
@@ -131,6 +178,10 @@ func (m *account) sample() {
 	s := meter.Sample{
 		AtS: seconds(moment.Span(m.now)), ArrivedPct: 100 * float64(m.arrived) / c,
 		GPUAllocPct: 100 * float64(m.asked) / c, FragPct: 100 * fragments / c, Waiting: m.waiting,
+		UnservedPct: m.tenants.unservedPct(),
+	}
+	if m.tenants.deserved > 0 {
+		s.QueueGPU = m.tenants.use()
 	}
 	if m.behaves {
 		s.GPUBusyPct = 100 * float64(m.busy) / c
@@ -150,14 +201,14 @@ func (m *account) sample() {
 // report fills in the figures of a timed run.
 func (m *account) report(res *meter.Result) {
 	res.Pods = len(m.Workload.Pods)
-	for i := range m.actor.lives {
-		l := &m.actor.lives[i]
-		if l.state == ended {
+	for i := range m.actor.jobs {
+		w := &m.actor.jobs[i]
+		if w.ended {
 			continue
 		}
-		res.Unfinished++
+		res.Unfinished += len(w.lives)
 		// A promise whose time is up was broken.
-		if m.counts(l) && l.pod.SLA > 0 && m.now.Since(l.pod.Arrival) > l.pod.SLA {
+		if p := m.actor.podOf(w); p.Arrival >= m.from && p.SLA > 0 && m.now.Since(p.Arrival) > p.SLA {
 			m.slaDue++
 		}
 	}
@@ -184,9 +235,48 @@ func (m *account) report(res *meter.Result) {
 	slices.Sort(m.jctsS)
 	if len(m.jctsS) > 0 {
 		res.WaitMeanS, res.WaitP99S = pointer(mean(m.waitsS)), pointer(quantile(m.waitsS, 99))
-		res.JCTMeanS, res.JCTP99S = pointer(mean(m.jctsS)), pointer(quantile(m.jctsS, 99))
+		res.JCTMeanS, res.JCTP50S, res.JCTP99S = pointer(mean(m.jctsS)), pointer(quantile(m.jctsS, 50)), pointer(quantile(m.jctsS, 99))
 	}
+	m.tenants.report(res)
+	m.reportSizes(res)
+	m.reportPreemption(res)
 	res.Detail.WaitsS, res.Detail.JCTsS = m.waitsS, m.jctsS
+}
+
+// reportSizes tells the times by size of job.
+func (m *account) reportSizes(res *meter.Result) {
+	for i, class := range trace.SizeClasses() {
+		t := &m.sizes[i]
+		if len(t.jctsS) == 0 {
+			continue
+		}
+		slices.Sort(t.waitsS)
+		slices.Sort(t.jctsS)
+		res.Sizes = append(res.Sizes, meter.SizeWait{
+			Size: class.Name, Jobs: len(t.jctsS),
+			WaitMeanS: mean(t.waitsS), WaitP50S: quantile(t.waitsS, 50), WaitP99S: quantile(t.waitsS, 99),
+			JCTMeanS: mean(t.jctsS), JCTP50S: quantile(t.jctsS, 50),
+		})
+	}
+}
+
+// reportPreemption tells what evictions cost, where jobs say what they save.
+func (m *account) reportPreemption(res *meter.Result) {
+	if !m.told {
+		return
+	}
+	evictions, most := 0, 0
+	for i := range m.actor.jobs {
+		evictions += m.actor.jobs[i].evictions
+		most = max(most, m.actor.jobs[i].evictions)
+	}
+	res.Jobs = pointer(float64(len(m.actor.jobs)))
+	res.Evictions, res.EvictionsMost = pointer(float64(evictions)), pointer(float64(most))
+	res.EvictionsPerJob = pointer(float64(evictions) / float64(len(m.actor.jobs)))
+	res.PreemptedGPUH, res.LostGPUH = pointer(m.preempted/3600), pointer(m.lost/3600)
+	if m.preempted > 0 {
+		res.LostPerPreempted = pointer(m.lost / m.preempted)
+	}
 }
 
 func seconds(s moment.Span) float64 { return float64(s) / float64(moment.Second) }

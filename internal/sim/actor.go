@@ -17,12 +17,17 @@ import (
 type actor struct {
 	*clock
 	lives   []life // per pod of the workload
+	jobs    []work
 	byName  map[string]int32
 	devices []card // all GPUs of all nodes, in order
 	first   []int32
 	caches  []model.Cache
 	held    []decision.Decision // binds that wait for evictions to end
 	nodes   map[string]int32
+	// saves says that checkpoints are reported, durations that jobs say how long they
+	// have to run: as the policy asks for.
+	saves, durations bool
+	replanned        []int32 // jobs, of one call of reload
 }
 
 // life is one pod from arrival to end.
@@ -30,16 +35,13 @@ type life struct {
 	pod     *trace.Pod
 	state   lifeState
 	version int32 // rises with every turn of fate; older happenings are void
+	job     int32
 	node    int32
 	cards   []int32
 
-	arrived, boundAt, startedAt, endedAt moment.Instant
-	firstBound                           moment.Instant
-	progress                             moment.Span // in run time alone
-	rate                                 quantity.Milli
-	settled                              moment.Instant
-	busy                                 quantity.Milli // of each card, at full rate
-	begun                                bool           // was bound once
+	arrived, boundAt, startedAt moment.Instant
+	busy                        quantity.Milli // of each card, at full rate
+	begun                       bool           // was bound once
 }
 
 type lifeState uint8
@@ -67,6 +69,7 @@ func newActor(c *clock) *actor {
 		a.lives[i] = life{pod: &c.Workload.Pods[i], node: -1}
 		a.byName[c.Workload.Pods[i].Name] = int32(i)
 	}
+	a.employ()
 	for i := range c.Workload.Nodes {
 		a.nodes[c.Workload.Nodes[i].Name] = int32(i)
 		a.first = append(a.first, int32(len(a.devices)))
@@ -81,18 +84,19 @@ func newActor(c *clock) *actor {
 func (a *actor) arrived(index int32) {
 	l := &a.lives[index]
 	l.state, l.arrived = inLine, a.now
+	a.jobs[l.job].inLine = a.now
 }
 
 // accepted begins to carry a decision out; a bind whose room is not free yet is
 // kept for later.
-func (a *actor) accepted(d *decision.Decision) {
+func (a *actor) accepted(d *decision.Decision) error {
 	v := a.world.View()
 	if d.Action == cluster.ActionBind && a.world.Holds(d) {
 		a.held = append(a.held, *d)
 		if d.Deadline != moment.Never {
 			a.agenda.add(d.Deadline, lapses, -1, 0)
 		}
-		return
+		return nil
 	}
 	index := a.byName[v.Pod(d.Pod).Spec.Name]
 	l := &a.lives[index]
@@ -109,10 +113,14 @@ func (a *actor) accepted(d *decision.Decision) {
 		a.hold(index)
 		a.agenda.add(a.now.Add(bindTakes), isBound, index, l.version)
 	case cluster.ActionEvict:
+		if err := a.interrupt(&a.jobs[l.job], true); err != nil {
+			return err
+		}
 		a.stopWork(index)
 		l.state = leaving
 		a.agenda.add(a.now.Add(leaveTakes), leaves, index, l.version)
 	}
+	return nil
 }
 
 // releaseHeld carries out the held binds whose evictions have ended, bundle by bundle;
@@ -137,7 +145,9 @@ func (a *actor) releaseHeld() error {
 		}
 		if err := a.apply(a.now, world.Acceptance(bundle)); err == nil {
 			for i := range bundle {
-				a.accepted(&bundle[i])
+				if err := a.accepted(&bundle[i]); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -168,8 +178,11 @@ func (a *actor) bound(h happening) error {
 	}
 	l.state, l.boundAt = starting, a.now
 	if !l.begun {
-		l.begun, l.firstBound = true, a.now
+		l.begun = true
 		a.result.Placed++
+	}
+	if w := &a.jobs[l.job]; w.seats == len(w.lives) && !w.placed {
+		w.placed, w.first = true, a.now
 	}
 	cache := &a.caches[l.node]
 	span := model.StartUp(l.pod.Use, cache.Holds(l.pod))
@@ -187,34 +200,14 @@ func (a *actor) start(h happening) error {
 	if err := a.apply(a.now, world.Started{Name: l.pod.Name}); err != nil {
 		return err
 	}
-	l.state, l.startedAt, l.settled = running, a.now, a.now
+	l.state, l.startedAt = running, a.now
 	a.meter.started(l)
-	a.rephase(h.subject)
+	w := &a.jobs[l.job]
+	if w.running++; w.runs() {
+		w.settled, w.since = a.now, a.now
+		a.rephase(w)
+	}
 	return nil
-}
-
-// turn ends a phase of a running pod, or its work.
-func (a *actor) turn(h happening) error {
-	l := &a.lives[h.subject]
-	if l.version != h.version {
-		return nil
-	}
-	a.advance(l)
-	if l.progress < l.pod.Duration {
-		a.rephase(h.subject)
-		return nil
-	}
-	a.stopWork(h.subject)
-	a.release(h.subject)
-	l.state, l.endedAt = ended, a.now
-	l.version++
-	a.pending--
-	a.meter.ended(l)
-	if err := a.learnNeed(l.pod); err != nil {
-		return err
-	}
-	a.planCycle()
-	return a.apply(a.now, world.PodRemoved{Name: l.pod.Name})
 }
 
 // left reports that an evicted pod is gone from its node.
@@ -223,24 +216,28 @@ func (a *actor) left(h happening) error {
 	if l.version != h.version {
 		return nil
 	}
-	a.restartFromNothing(h.subject)
+	a.backInLine(h.subject)
 	a.planCycle()
 	return a.apply(a.now, world.Evicted{Name: l.pod.Name})
 }
 
 // lost takes a pod off what broke under it. The event to the world is the
 // caller's.
-func (a *actor) lost(name string) {
+func (a *actor) lost(name string) error {
 	index := a.byName[name]
+	if err := a.interrupt(&a.jobs[a.lives[index].job], false); err != nil {
+		return err
+	}
 	a.stopWork(index)
-	a.restartFromNothing(index)
+	a.backInLine(index)
+	return nil
 }
 
-// restartFromNothing makes a pod wait again; what it had done is lost.
-func (a *actor) restartFromNothing(index int32) {
+// backInLine makes a pod wait again.
+func (a *actor) backInLine(index int32) {
 	l := &a.lives[index]
 	a.release(index)
-	l.state, l.progress = inLine, 0
+	l.state = inLine
 	l.version++
 }
 
@@ -249,8 +246,13 @@ func (a *actor) emptied(node int32) { a.caches[node] = model.NewCache(model.Node
 
 // hold and release book which pods hold a part of which card.
 func (a *actor) hold(index int32) {
-	a.meter.asked += int64(a.lives[index].pod.GPUDemand())
-	for _, c := range a.lives[index].cards {
+	l := &a.lives[index]
+	a.meter.hold(l.pod, 1)
+	w := &a.jobs[l.job]
+	if w.seats++; w.seats == len(w.lives) {
+		w.waited += a.now.Since(w.inLine)
+	}
+	for _, c := range l.cards {
 		d := &a.devices[c]
 		if len(d.pods) == 0 {
 			a.meter.held++
@@ -261,7 +263,12 @@ func (a *actor) hold(index int32) {
 
 func (a *actor) release(index int32) {
 	l := &a.lives[index]
-	a.meter.asked -= int64(l.pod.GPUDemand())
+	a.meter.hold(l.pod, -1)
+	w := &a.jobs[l.job]
+	if w.seats == len(w.lives) {
+		w.inLine = a.now
+	}
+	w.seats--
 	for _, c := range l.cards {
 		d := &a.devices[c]
 		for i, pod := range d.pods {
@@ -277,19 +284,14 @@ func (a *actor) release(index int32) {
 	l.cards = l.cards[:0]
 }
 
-// advance books the progress made since the last look.
-func (a *actor) advance(l *life) {
-	if span := a.now.Since(l.settled); span > 0 && l.state == running {
-		l.progress += moment.Span(quantity.MulDiv(int64(span), int64(l.rate), int64(quantity.One)))
+// rephase sets a running job's busy share from its progress, and all rates on its
+// cards.
+func (a *actor) rephase(w *work) {
+	for _, member := range w.lives {
+		l := &a.lives[member]
+		l.busy = model.PhaseAt(l.pod, w.progress).Busy
+		a.reload(member)
 	}
-	l.settled = a.now
-}
-
-// rephase sets a pod's busy share from its progress, and all rates on its cards.
-func (a *actor) rephase(index int32) {
-	l := &a.lives[index]
-	l.busy = model.PhaseAt(l.pod, l.progress).Busy
-	a.reload(index)
 }
 
 // stopWork makes a pod idle on its cards.
@@ -298,19 +300,24 @@ func (a *actor) stopWork(index int32) {
 	if l.state != running {
 		return
 	}
-	a.advance(l)
-	l.busy = 0
+	w := &a.jobs[l.job]
+	a.advance(w)
+	w.running--
 	l.state = leaving
-	a.reload(index)
+	for _, member := range w.lives { // without one, all stand idle
+		a.lives[member].busy = 0
+		a.reload(member)
+	}
 }
 
-// reload recomputes the load of a pod's cards and the rates of all pods on them.
+// reload recomputes the load of a pod's cards and the rates of all jobs on them.
 func (a *actor) reload(index int32) {
-	if len(a.lives[index].cards) == 0 {
-		a.replan(index)
+	l := &a.lives[index]
+	if len(l.cards) == 0 {
+		a.replan(&a.jobs[l.job], l.job)
 		return
 	}
-	for _, c := range a.lives[index].cards {
+	for _, c := range l.cards {
 		d := &a.devices[c]
 		total := quantity.Milli(0)
 		for _, pod := range d.pods {
@@ -321,12 +328,12 @@ func (a *actor) reload(index int32) {
 		a.meter.busy += min(int64(total), 1000) - min(int64(d.busy), 1000)
 		d.busy = total
 	}
-	replanned := make(map[int32]bool, 4)
-	for _, c := range a.lives[index].cards {
+	a.replanned = a.replanned[:0]
+	for _, c := range l.cards {
 		for _, pod := range a.devices[c].pods {
-			if !replanned[pod] {
-				replanned[pod] = true
-				a.replan(pod)
+			if job := a.lives[pod].job; !slices.Contains(a.replanned, job) {
+				a.replanned = append(a.replanned, job)
+				a.replan(&a.jobs[job], job)
 			}
 		}
 	}
@@ -334,26 +341,3 @@ func (a *actor) reload(index int32) {
 
 // behaves says whether it is known how a pod uses its cards.
 func behaves(p *trace.Pod) bool { return p.Use.LoadPhase+p.Use.ComputePhase > 0 }
-
-// replan sets the rate of a running pod and when its phase ends.
-func (a *actor) replan(index int32) {
-	l := &a.lives[index]
-	if l.state != running {
-		return
-	}
-	a.advance(l)
-	l.rate = quantity.One
-	for _, c := range l.cards {
-		// A recorded duration holds the neighbours of its time; only pods whose
-		// behaviour is known slow down with those of the simulation.
-		if behaves(l.pod) {
-			l.rate = min(l.rate, model.Rate(l.busy, a.devices[c].busy))
-		}
-	}
-	l.rate = max(l.rate, 1)
-	l.version++
-	left := model.PhaseAt(l.pod, l.progress).Left
-	span := quantity.MulDiv(int64(left), int64(quantity.One), int64(l.rate))
-	// Rounded up, so that the work is done when the turn comes.
-	a.agenda.add(a.now.Add(moment.Span(span+1)), turns, index, l.version)
-}

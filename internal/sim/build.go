@@ -25,6 +25,12 @@ func (r *run) populate() error {
 			return fmt.Errorf("workload %s: %w", load.Name, err)
 		}
 	}
+	for _, q := range load.Queues {
+		known["queue "+q.Name] = true
+		if err := r.apply(0, world.QueueAdded{Name: q.Name, Weight: quantity.One, DeservedMilli: q.Deserved}); err != nil {
+			return fmt.Errorf("workload %s: %w", load.Name, err)
+		}
+	}
 	for i := range load.Pods {
 		if queue := load.Pods[i].Queue; queue != "" && !known["queue "+queue] {
 			known["queue "+queue] = true
@@ -89,7 +95,10 @@ func nodeAdded(n *trace.Node, domain string, wholeCards bool) world.NodeAdded {
 func podAdded(p *trace.Pod, wholeCards bool) world.PodAdded {
 	e := world.PodAdded{
 		Name: p.Name, Kind: p.Kind, Queue: p.Queue, Priority: p.Priority, SLATotal: p.SLA,
-		Request: world.Request{CPU: p.CPU, Memory: p.Memory},
+		Group: p.Group, Request: world.Request{CPU: p.CPU, Memory: p.Memory},
+	}
+	if told(p) && p.Group == "" {
+		e.Job = p.Name // that of a group comes with the group
 	}
 	if p.GPUs > 0 {
 		r := world.DeviceRequest{Count: int32(p.GPUs), Milli: p.Milli, Memory: p.GPUMemory, Models: p.Models}

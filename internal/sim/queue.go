@@ -22,7 +22,8 @@ const (
 	arrives happeningKind = iota // a pod
 	isBound                      // the API has carried out a bind
 	starts                       // a bound pod is ready to work
-	turns                        // a running pod ends a phase or its work
+	turns                        // a running job ends a phase or its work
+	saves                        // a running job has saved its state
 	leaves                       // an evicted pod is gone
 	breaks                       // a node fails
 	mends                        // a node comes back

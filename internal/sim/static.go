@@ -19,6 +19,9 @@ func (r *run) static() error {
 	m := newGauge(r)
 	pods := r.Workload.Pods
 	for i := range pods {
+		if pods[i].Group != "" {
+			return fmt.Errorf("pod %s is one of several of job %s: static mode offers pods one by one", pods[i].Name, pods[i].Group)
+		}
 		if err := r.offer(&pods[i], m); err != nil {
 			return err
 		}

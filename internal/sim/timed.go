@@ -130,6 +130,8 @@ func (c *clock) happen(h happening) error {
 		return c.actor.start(h)
 	case turns:
 		return c.actor.turn(h)
+	case saves:
+		return c.actor.saved(h)
 	case leaves:
 		return c.actor.left(h)
 	case breaks:
@@ -154,6 +156,11 @@ func (c *clock) happen(h happening) error {
 
 func (c *clock) arrive(index int32) error {
 	pod := &c.Workload.Pods[index]
+	if w := &c.actor.jobs[c.actor.lives[index].job]; w.lives[0] == index {
+		if err := c.actor.announce(w); err != nil {
+			return err
+		}
+	}
 	if err := c.apply(c.now, podAdded(pod, c.whole)); err != nil {
 		return err
 	}
@@ -161,6 +168,7 @@ func (c *clock) arrive(index int32) error {
 		return err
 	}
 	c.actor.arrived(index)
+	c.meter.demand(pod, 1)
 	c.meter.arrived += int64(pod.GPUDemand())
 	c.planCycle()
 	c.progress(int(index), len(c.Workload.Pods))
@@ -202,7 +210,9 @@ func (c *clock) think(kind decision.CycleKind) error {
 			return err
 		}
 		for i := range bundle {
-			c.actor.accepted(&bundle[i])
+			if err := c.actor.accepted(&bundle[i]); err != nil {
+				return err
+			}
 		}
 	}
 	v := c.world.View()
@@ -243,7 +253,9 @@ func (c *clock) breakNode(index int32) error {
 	}
 	pods := append([]cluster.PodID(nil), c.world.View().Node(id).Pods...)
 	for _, pod := range pods {
-		c.actor.lost(c.world.View().Pod(pod).Spec.Name)
+		if err := c.actor.lost(c.world.View().Pod(pod).Spec.Name); err != nil {
+			return err
+		}
 	}
 	if err := c.apply(c.now, world.NodeRemoved{Name: node.Name}); err != nil {
 		return err
@@ -283,7 +295,9 @@ func (c *clock) sicken(device int32) error {
 		for _, g := range p.Placement.Grants {
 			if g.Device == hit {
 				name := p.Spec.Name
-				c.actor.lost(name)
+				if err := c.actor.lost(name); err != nil {
+					return err
+				}
 				if err := c.apply(c.now, world.Lost{Name: name}); err != nil {
 					return err
 				}

@@ -335,9 +335,12 @@ func (e Lost) apply(w *World) error {
 }
 
 func (w *World) lose(id cluster.PodID) {
+	ran := w.ledger.Pod(id).RanFor(w.now)
 	w.dropIntent(id)
 	w.ledger.Discharge(id, cluster.PhaseWaiting)
-	w.ledger.EditPod(id).Attempt++
+	p := w.ledger.EditPod(id)
+	p.Ran = ran
+	p.Attempt++
 }
 
 func (w *World) podNamed(name string) (cluster.PodID, error) {

@@ -97,6 +97,9 @@ func (v *View) podDigest(p *Pod) uint64 {
 	if p.Spec.Rank != None {
 		h = chance.Hash(h, uint64(p.Spec.Rank))
 	}
+	if p.Ran > 0 {
+		h = chance.Hash(25, h, uint64(p.Ran))
+	}
 	return chance.Fold(h, v.PlacementDigest(&p.Placement))
 }
 

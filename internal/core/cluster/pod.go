@@ -261,7 +261,18 @@ type Pod struct {
 	// counts how often.
 	Displaced moment.Instant
 	Evictions int32
+	// Ran is how long its earlier attempts ran.
+	Ran moment.Span
 
 	// The list of its group's members.
 	nextMember, lastMember PodID
+}
+
+// RanFor is how long the pod has run until now, over all its attempts.
+func (p *Pod) RanFor(now moment.Instant) moment.Span {
+	runs := p.Phase == PhaseRunning || p.Phase == PhaseTerminating && p.Started != 0 && p.Started >= p.Bound
+	if !runs {
+		return p.Ran
+	}
+	return p.Ran + now.Since(p.Started)
 }
