@@ -9,6 +9,8 @@
 // Sources. fgd, bestfit, dotprod, gpu-packing, gpu-clustering and random: Weng
 // et al., "Beware of Fragmentation", USENIX ATC 2023, and its artefact.
 // kube-default and kube-binpack: the noderesources plugins of Kubernetes 1.37.
+// las: Gu et al., "Tiresias", NSDI 2019, with the threshold of the artefact of
+// Pollux (OSDI 2021). fifo, fifo-backfill-none and srtf are of the textbooks.
 package rivals
 
 import (
@@ -37,7 +39,9 @@ type Rival struct {
 	// WholeCards says that the policy's cluster gives cards only whole: a share
 	// is rounded up before it is decided on.
 	WholeCards bool
-	build      func(Side) *engine.Policy
+	// Durations says that the policy knows how long jobs have to run.
+	Durations bool
+	build     func(Side) *engine.Policy
 }
 
 // Policy makes the policy for one run.
@@ -68,6 +72,10 @@ func All() []Rival {
 		{Name: "random", About: "any node that fits", build: random},
 		{Name: "kube-default", About: "Kubernetes 1.37 default scoring, whole cards", WholeCards: true, build: scored(kubeDefault)},
 		{Name: "kube-binpack", About: "Kubernetes 1.37 MostAllocated scoring, whole cards", WholeCards: true, build: scored(kubeBinpack)},
+		{Name: "fifo", About: "whole jobs by arrival over all queues; later ones start where they fit", build: (&lineRule{}).policy},
+		{Name: "fifo-backfill-none", About: "strictly by arrival: nobody passes the job that waits first", build: (&lineRule{strict: true}).policy},
+		{Name: "las", About: "least attained service in two levels (Tiresias, NSDI 2019), preemptive", build: (&lineRule{rank: attained, preempts: true}).policy},
+		{Name: "srtf", About: "shortest remaining time first, preemptive; knows how long jobs run", Durations: true, build: (&lineRule{rank: remaining, preempts: true}).policy},
 	}
 }
 

@@ -70,6 +70,7 @@ func newActor(c *clock) *actor {
 		a.byName[c.Workload.Pods[i].Name] = int32(i)
 	}
 	a.employ()
+	a.durations, a.saves = c.knows, c.learner != nil
 	for i := range c.Workload.Nodes {
 		a.nodes[c.Workload.Nodes[i].Name] = int32(i)
 		a.first = append(a.first, int32(len(a.devices)))

@@ -79,6 +79,7 @@ type run struct {
 	decider *engine.Policy
 	memo    engine.Memo
 	whole   bool
+	knows   bool // the policy knows how long jobs have to run
 	target  []rivals.Typical
 
 	cycle    uint64
@@ -162,11 +163,16 @@ func (r *run) choosePolicy(side rivals.Side) error {
 		return nil
 	}
 	decider, whole, err := Policy(r.Policy, side)
-	r.decider, r.whole = decider, whole
+	r.decider, r.whole, r.knows = decider, whole, knowsDurations(r.Policy)
 	if r.Policy == Ours {
 		r.learner = &learner{}
 	}
 	return err
+}
+
+// knowsDurations says whether the policy of a name is told how long jobs run.
+func knowsDurations(policy string) bool {
+	return slices.ContainsFunc(rivals.All(), func(r rivals.Rival) bool { return r.Name == policy && r.Durations })
 }
 
 // Policy makes a policy by name, and says whether its cluster gives cards only

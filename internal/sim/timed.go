@@ -161,7 +161,11 @@ func (c *clock) arrive(index int32) error {
 			return err
 		}
 	}
-	if err := c.apply(c.now, podAdded(pod, c.whole)); err != nil {
+	added := podAdded(pod, c.whole)
+	if c.knows && !told(pod) {
+		added.Expected = pod.Duration // of others, their job says it
+	}
+	if err := c.apply(c.now, added); err != nil {
 		return err
 	}
 	if err := c.learn(pod.Name); err != nil {

@@ -29,8 +29,8 @@ type work struct {
 	evicted  moment.Instant // last, by a decision
 	// evictions counts them; pods told to go at one instant are one.
 	evictions int
-	preempts bool           // its last interruption was one
-	ended    bool
+	preempts  bool // its last interruption was one
+	ended     bool
 }
 
 // pod is any pod of the job: in what the job goes by they are alike.

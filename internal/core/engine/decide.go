@@ -30,7 +30,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 
 	// 2. A policy of its own rhythm decides the round whole.
 	if p.Round != nil {
-		return carryOut(t, c, p)
+		return carryOut(t, c, p, m)
 	}
 
 	// 3. Share: whose turn is it, among those for whom there is room at all?
@@ -324,7 +324,7 @@ func (r *round) plan() decision.Plan {
 }
 
 // carryOut runs the steps of a policy that decides whole rounds.
-func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy) decision.Plan {
+func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy, m *Memo) decision.Plan {
 	for _, step := range p.Round(t.View(), c) {
 		if c.Profile != 0 && t.View().Pod(step.Pod).Spec.Policy != c.Profile {
 			continue
@@ -338,16 +338,53 @@ func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy) decision.Plan {
 		}
 	}
 	plan := decision.NewPlan(c, t, func(cluster.PodID) decision.Explanation { return decision.Explanation{Policy: p.Name} })
-	for _, pod := range inLine(t.View(), c) {
-		shape := t.View().Pod(pod).Spec.Shape
-		why := fit.Queue(t.View(), pod, shape)
-		if why.None() {
-			why = fit.ExplainPod(t.View(), pod, shape)
+	if touched, complete := t.TouchedNodes(); complete {
+		for _, node := range touched {
+			m.touch(node)
 		}
-		if why.None() {
-			why.Code = decision.PolicyWaits
-		}
-		plan.Waiting = append(plan.Waiting, decision.Waiting{Pod: pod, Why: &why})
+	} else {
+		m.forgetDirty()
 	}
+	plan.Waiting = m.leftOver(t.View(), inLine(t.View(), c))
 	return plan
+}
+
+// leftOver says what binds pods that a policy of its own rhythm left without a place.
+// Pods that ask for the same in the same queue share the reason.
+func (m *Memo) leftOver(v *cluster.View, pods []cluster.PodID) []decision.Waiting {
+	type answer struct {
+		queue cluster.QueueID
+		why   *decision.Reason
+	}
+	last := make([]answer, v.Shapes.Len()) // most shapes are asked for in one queue
+	out := make([]decision.Waiting, len(pods))
+	for i, pod := range pods {
+		p := v.Pod(pod)
+		spec := p.Spec
+		known := &last[spec.Shape]
+		if known.why == nil || known.queue != spec.Queue || p.Kin != 0 {
+			why := fit.Queue(v, pod, spec.Shape)
+			if why.None() {
+				why = m.binds(v, pod, spec.Shape)
+			}
+			*known = answer{spec.Queue, &why}
+		}
+		out[i] = decision.Waiting{Pod: pod, Why: known.why}
+		if p.Kin != 0 {
+			known.why = nil
+		}
+	}
+	return out
+}
+
+// binds is why a pod finds no place now, or that the policy lets it wait.
+func (m *Memo) binds(v *cluster.View, pod cluster.PodID, shape cluster.ShapeID) decision.Reason {
+	if v.Ties(pod) != 0 {
+		if why := fit.ExplainPod(v, pod, shape); !why.None() {
+			return why
+		}
+	} else if _, value := m.best(v, shape); value == unfit {
+		return m.reason(v, shape)
+	}
+	return decision.Reason{Code: decision.PolicyWaits}
 }

@@ -65,7 +65,7 @@ func (r *round) used(q cluster.QueueID) {
 
 // inLine lists the waiting pods whose turn the cycle is, by id.
 func inLine(v *cluster.View, c decision.Cycle) []cluster.PodID {
-	all := v.AppendWaiting(nil)
+	all := v.AppendWaiting(make([]cluster.PodID, 0, v.Pods.Len()))
 	if c.Profile == 0 {
 		return all
 	}
