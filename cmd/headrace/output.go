@@ -91,7 +91,27 @@ func columns(mode string) []column {
 		column{"wait s", 1, optional(func(r *meter.Result) *float64 { return r.WaitMeanS })},
 		column{"p99 s", 0, optional(func(r *meter.Result) *float64 { return r.WaitP99S })},
 		column{"completion s", 0, optional(func(r *meter.Result) *float64 { return r.JCTMeanS })},
-		column{"p99 s", 0, optional(func(r *meter.Result) *float64 { return r.JCTP99S })}), cost...)
+		column{"p50 s", 0, optional(jobFigure(func(r *meter.Result) *float64 { return r.JCTP50S }))},
+		column{"p99 s", 0, optional(func(r *meter.Result) *float64 { return r.JCTP99S })},
+		column{"not served %", 1, optional(func(r *meter.Result) *float64 { return r.UnservedMeanPct })},
+		column{"evictions/job", 3, optional(func(r *meter.Result) *float64 { return r.EvictionsPerJob })},
+		column{"lost GPU-h", 0, optional(func(r *meter.Result) *float64 { return r.LostGPUH })},
+		column{"of preempted %", 2, func(r *meter.Result) float64 {
+			if r.LostPerPreempted == nil {
+				return math.NaN()
+			}
+			return 100 * *r.LostPerPreempted
+		}}), cost...)
+}
+
+// jobFigure is a figure that is shown where jobs are more than pods.
+func jobFigure(get func(r *meter.Result) *float64) func(*meter.Result) *float64 {
+	return func(r *meter.Result) *float64 {
+		if r.Jobs == nil {
+			return nil
+		}
+		return get(r)
+	}
 }
 
 // writeTable prints one line per policy: means over the seeds. Figures that the
@@ -102,12 +122,32 @@ func writeTable(w io.Writer, results []meter.Result) error {
 	}
 	first := &results[0]
 	fmt.Fprintf(w, "%s, %s, %s mode, %s\n\n", first.Source, first.Workload, first.Mode, seedText(results))
+	if err := writeColumns(w, results, columns(first.Mode)); err != nil || first.Jobs == nil {
+		return err
+	}
+	fmt.Fprint(w, "\nMean time without a place, by size of job, in seconds\n\n")
+	var sizes []column
+	for _, size := range first.Sizes {
+		sizes = append(sizes, column{size.Size, 0, func(r *meter.Result) float64 {
+			for _, s := range r.Sizes {
+				if s.Size == size.Size {
+					return s.WaitMeanS
+				}
+			}
+			return math.NaN()
+		}})
+	}
+	return writeColumns(w, results, sizes)
+}
+
+// writeColumns prints one line per policy.
+func writeColumns(w io.Writer, results []meter.Result, columns []column) error {
 	policies, byPolicy := group(results)
 	rows := [][]string{{"policy"}}
 	for _, p := range policies {
 		rows = append(rows, []string{p})
 	}
-	for _, c := range columns(first.Mode) {
+	for _, c := range columns {
 		cells, known := []string{c.title}, false
 		for _, p := range policies {
 			mean := meanOf(byPolicy[p], c.value)

@@ -109,7 +109,7 @@ func timedCharts(s study) []chart {
 		}
 		return c
 	}
-	return []chart{
+	charts := []chart{
 		overTime("GPU allocated over time", "% of capacity", axisPercent, levels,
 			func(p meter.Sample) float64 { return p.GPUAllocPct }),
 		overTime("GPU busy over time", "% of capacity, really working", axisPercent, levels,
@@ -118,9 +118,41 @@ func timedCharts(s study) []chart {
 			func(p meter.Sample) float64 { return p.FragPct }),
 		overTime("Waiting pods over time", "pods", axisCount, peaks,
 			func(p meter.Sample) float64 { return float64(p.Waiting) }),
+		overTime("Entitlement not served over time", "of what queues deserve and want, %", axisPercent, levels,
+			func(p meter.Sample) float64 { return p.UnservedPct }),
 		distribution("Waiting time", "Pods that started.", func(d *meter.Detail) []float64 { return d.WaitsS }),
 		distribution("Completion time", "Pods that finished.", func(d *meter.Detail) []float64 { return d.JCTsS }),
 	}
+	for _, q := range s.largestQueues() {
+		use := overTime("GPUs of queue "+q.Queue, "GPUs in use", axisCount, levels, func(p meter.Sample) float64 {
+			if q.at < len(p.QueueGPU) {
+				return p.QueueGPU[q.at]
+			}
+			return 0
+		})
+		use.Note = joined("It deserves "+figure(q.DeservedGPU, 1)+nbsp+"GPU.", use.Note)
+		charts = append(charts, use)
+	}
+	return charts
+}
+
+// mostQueues bounds the charts of single queues.
+const mostQueues = 6
+
+// queueAt is a queue with its place in the samples.
+type queueAt struct {
+	meter.QueueUse
+	at int
+}
+
+// largestQueues lists the queues, those that deserve most first.
+func (s study) largestQueues() []queueAt {
+	var out []queueAt
+	for i, q := range s.groups[0].runs[0].Queues {
+		out = append(out, queueAt{q, i})
+	}
+	slices.SortStableFunc(out, func(a, b queueAt) int { return cmp.Compare(b.DeservedGPU, a.DeservedGPU) })
+	return out[:min(len(out), mostQueues)]
 }
 
 func (c *chart) add(policy int, l line) {

@@ -68,6 +68,7 @@ type section struct {
 	Heading  string // empty when the page has one study
 	Sentence string
 	Table    table
+	Sizes    table // no columns: not known
 	Policies []string
 	Charts   []chart
 	Reasons  reasonTable
@@ -123,6 +124,7 @@ func newSection(id int, s study) section {
 		ID:       id,
 		Sentence: sentence(s),
 		Table:    tableOf(s),
+		Sizes:    sizesOf(s),
 		Charts:   chartsOf(s),
 		Reasons:  reasonsOf(s),
 		Detail:   s.detailNote(),

@@ -46,11 +46,15 @@ func known(v *float64) float64 {
 func timedMeasures() []measure {
 	return []measure{
 		{"Completion mean", seconds, low, func(r *meter.Result) float64 { return known(r.JCTMeanS) }},
+		{"Completion p50", seconds, low, func(r *meter.Result) float64 { return known(r.JCTP50S) }},
 		{"Completion p99", seconds, low, func(r *meter.Result) float64 { return known(r.JCTP99S) }},
 		{"Wait mean", seconds, low, func(r *meter.Result) float64 { return known(r.WaitMeanS) }},
 		{"Wait p99", seconds, low, func(r *meter.Result) float64 { return known(r.WaitP99S) }},
 		{"Start mean", seconds, low, func(r *meter.Result) float64 { return known(r.StartMeanS) }},
 		{"SLA met", percent, high, func(r *meter.Result) float64 { return known(r.SLAMetPct) }},
+		{"Entitlement not served", percent, low, func(r *meter.Result) float64 { return known(r.UnservedMeanPct) }},
+		{"Evictions per 1000 jobs", pods, low, func(r *meter.Result) float64 { return 1000 * known(r.EvictionsPerJob) }},
+		{"Lost of preempted GPU-hours", percent, low, func(r *meter.Result) float64 { return 100 * known(r.LostPerPreempted) }},
 		{"GPU allocated", percent, high, func(r *meter.Result) float64 { return known(r.GPUAllocMeanPct) }},
 		{"Fragments", percent, low, func(r *meter.Result) float64 { return known(r.FragMeanPct) }},
 		{"GPU use mean", percent, high, func(r *meter.Result) float64 { return known(r.GPUUtilMeanPct) }},
@@ -170,6 +174,31 @@ func tableOf(s study) table {
 	}
 	for _, m := range measures {
 		t.addColumn(m, s.groups)
+	}
+	return t
+}
+
+// sizesOf is the mean time without a place by size of job, where jobs are more than
+// pods.
+func sizesOf(s study) table {
+	t := table{Caption: s.tableCaption()}
+	for _, g := range s.groups {
+		t.Rows = append(t.Rows, tableRow{Policy: g.policy})
+	}
+	for _, r := range s.groups[0].runs {
+		if r.Jobs == nil {
+			return table{}
+		}
+	}
+	for _, size := range s.groups[0].runs[0].Sizes {
+		t.addColumn(measure{size.Size, seconds, low, func(r *meter.Result) float64 {
+			for _, own := range r.Sizes {
+				if own.Size == size.Size {
+					return own.WaitMeanS
+				}
+			}
+			return math.NaN()
+		}}, s.groups)
 	}
 	return t
 }
