@@ -139,15 +139,21 @@ func (l *line) round() []engine.Step {
 // open says whether a pod's job can have a turn that may help it: there is free room
 // for the pod, or somebody later in the line who may have to go.
 func (l *line) open(p *cluster.Pod, worst *crew) bool {
+	spec := p.Spec
 	switch {
 	case l.strict:
 		return true
-	case l.closed[p.Spec.Shape] && p.Spec.Group == cluster.None && len(p.Spec.Alternatives) == 0:
+	case l.closed[spec.Shape] && spec.Group == cluster.None && len(spec.Alternatives) == 0:
 		return false
-	case l.mayFit(p.Spec):
+	case l.mayFit(spec):
 		return true
+	case worst == nil:
+		return false
+	case spec.Group != cluster.None: // it may have come before what this pod says
+		return l.rankOf(p) <= worst.rank
 	}
-	return worst != nil && l.rankOf(p) <= worst.rank
+	own := crew{rank: l.rankOf(p), arrived: p.Arrived, key: p.Key}
+	return own.before(worst)
 }
 
 // waitingOf lists the pods of a pod's job that wait.
