@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +35,7 @@ type simFlags struct {
 	gpuMTBF  string
 	record   string
 	warmUp   string
+	plots    string
 }
 
 const defaultReport = "report.html"
@@ -69,6 +72,7 @@ nothing leaves. Timed mode runs against the clock. Policies:
 	fl.StringSliceVar(&f.policies, "policy", []string{"kube-default", sim.Ours}, "policies to compare, separated by commas")
 	fl.StringVar(&f.output, "output", "table", "table, json (docs/output.md) or csv")
 	fl.StringVar(&f.report, "report", "", "write an HTML report to this file (default "+defaultReport+" with --output table; \"none\" writes none)")
+	fl.StringVar(&f.plots, "plots", "", "write the report's charts as SVG files into this folder")
 	fl.IntVar(&f.jobs, "jobs", 0, "runs at once; 0 is one per processor")
 	fl.StringVar(&f.nodeMTBF, "node-mtbf", "0", "timed mode: mean time between failures of one node, as 720h; 0 is never")
 	fl.StringVar(&f.gpuMTBF, "gpu-mtbf", "0", "timed mode: mean time between failures of one GPU, as 8760h; 0 is never")
@@ -107,6 +111,9 @@ func (f *simFlags) run(c *cobra.Command) error {
 		return err
 	}
 	if err := f.writeReport(results); err != nil {
+		return err
+	}
+	if err := f.writePlots(results); err != nil {
 		return err
 	}
 	if err := write(c.OutOrStdout(), f.output, results); err != nil {
@@ -306,4 +313,24 @@ func (f *simFlags) writeReport(results []meter.Result) error {
 		return nil
 	}
 	return writeWhole(f.report, func(file io.Writer) error { return web.Report(file, "Headrace: "+f.workloadName(), results) })
+}
+
+// writePlots writes each chart whole, or not.
+func (f *simFlags) writePlots(results []meter.Result) error {
+	if f.plots == "" {
+		return nil
+	}
+	if err := os.MkdirAll(f.plots, 0o755); err != nil {
+		return err
+	}
+	for _, p := range web.Plots(results) {
+		err := writeWhole(filepath.Join(f.plots, p.Name+".svg"), func(file io.Writer) error {
+			_, err := file.Write(p.SVG)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

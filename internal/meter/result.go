@@ -46,8 +46,8 @@ type Result struct {
 	WaitMeanS      *float64 `json:"wait_mean_s,omitempty"`
 	WaitP99S       *float64 `json:"wait_p99_s,omitempty"`
 	JCTMeanS       *float64 `json:"jct_mean_s,omitempty"`
-	JCTP50S         *float64 `json:"jct_p50_s,omitempty"`
-	JCTP99S         *float64 `json:"jct_p99_s,omitempty"`
+	JCTP50S        *float64 `json:"jct_p50_s,omitempty"`
+	JCTP99S        *float64 `json:"jct_p99_s,omitempty"`
 
 	// Of jobs that may be evicted.
 	Jobs             *float64 `json:"jobs,omitempty"`
@@ -59,9 +59,12 @@ type Result struct {
 	LostPerPreempted *float64 `json:"lost_per_preempted,omitempty"`
 
 	// Of queues that deserve something.
-	UnservedMeanPct *float64   `json:"unserved_mean_pct,omitempty"`
-	UnservedMaxPct  *float64   `json:"unserved_max_pct,omitempty"`
-	Queues          []QueueUse `json:"queues,omitempty"`
+	UnservedMeanPct *float64 `json:"unserved_mean_pct,omitempty"`
+	UnservedMaxPct  *float64 `json:"unserved_max_pct,omitempty"`
+	// SampledS are the instants of the curves UnservedPct and of each queue's UsedGPU.
+	SampledS    []float64  `json:"sampled_s,omitempty"`
+	UnservedPct []float64  `json:"unserved_pct,omitempty"`
+	Queues      []QueueUse `json:"queues,omitempty"`
 
 	// Sizes tells waiting by size of job, the smallest first.
 	Sizes []SizeWait `json:"sizes,omitempty"`
@@ -114,6 +117,8 @@ type QueueUse struct {
 	Jobs            int      `json:"jobs"`
 	WaitMeanS       *float64 `json:"wait_mean_s,omitempty"`
 	JCTMeanS        *float64 `json:"jct_mean_s,omitempty"`
+	// UsedGPU is the curve of what it held, at Result.SampledS.
+	UsedGPU []float64 `json:"used_gpu,omitempty"`
 }
 
 // SizeWait is how long jobs of one size waited in all (before they started, and

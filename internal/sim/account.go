@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
@@ -238,9 +239,24 @@ func (m *account) report(res *meter.Result) {
 		res.JCTMeanS, res.JCTP50S, res.JCTP99S = pointer(mean(m.jctsS)), pointer(quantile(m.jctsS, 50)), pointer(quantile(m.jctsS, 99))
 	}
 	m.tenants.report(res)
+	reportCurves(res)
 	m.reportSizes(res)
 	m.reportPreemption(res)
 	res.Detail.WaitsS, res.Detail.JCTsS = m.waitsS, m.jctsS
+}
+
+// reportCurves gives the use of queues over time, where it is told of.
+func reportCurves(res *meter.Result) {
+	if len(res.Queues) == 0 {
+		return
+	}
+	for _, s := range res.Detail.Series {
+		res.SampledS = append(res.SampledS, s.AtS)
+		res.UnservedPct = append(res.UnservedPct, math.Round(100*s.UnservedPct)/100)
+		for i, used := range s.QueueGPU {
+			res.Queues[i].UsedGPU = append(res.Queues[i].UsedGPU, used)
+		}
+	}
 }
 
 // reportSizes tells the times by size of job.
