@@ -2,6 +2,7 @@ package sim
 
 import (
 	"container/heap"
+	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/moment"
 )
@@ -33,6 +34,7 @@ const (
 	reviews                      // a review cycle
 	samples                      // the meters are read
 	lapses                       // room has been held for long enough
+	epochs                       // a quota epoch begins
 )
 
 // agenda holds happenings in order of (instant, sequence).
@@ -44,6 +46,11 @@ type agenda struct {
 func (a *agenda) add(at moment.Instant, kind happeningKind, subject, version int32) {
 	a.seq++
 	heap.Push(&a.list, happening{at: at, seq: a.seq, kind: kind, subject: subject, version: version})
+}
+
+// onlyKeepsTime says whether nothing is going to happen but what goes by the clock.
+func (a *agenda) onlyKeepsTime() bool {
+	return !slices.ContainsFunc(a.list, func(h happening) bool { return h.kind != samples && h.kind != epochs })
 }
 
 func (a *agenda) next() (happening, bool) {

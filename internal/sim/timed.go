@@ -99,6 +99,9 @@ func (c *clock) schedule() {
 		c.planFailure(c.Failures.GPUEvery, sickens, int32(i))
 	}
 	c.agenda.add(0, samples, 0, 0)
+	if len(c.Workload.Queues) > 0 {
+		c.agenda.add(moment.Instant(cluster.QuotaEpoch), epochs, 0, 0)
+	}
 }
 
 // planFailure draws the next failure of a thing; failures end with the arrivals,
@@ -144,6 +147,8 @@ func (c *clock) happen(h happening) error {
 		return c.heal(h.subject)
 	case lapses:
 		return nil // held room is looked at after every happening
+	case epochs:
+		return c.epoch()
 	case decides:
 		c.cyclePlanned = false
 		return c.think(decision.CycleArrival)
@@ -232,10 +237,23 @@ func (c *clock) think(kind decision.CycleKind) error {
 // sample reads the meters, as long as anything else is going to happen.
 func (c *clock) sample() error {
 	c.meter.sample()
-	if len(c.agenda.list) > 0 {
+	if !c.agenda.onlyKeepsTime() {
 		c.agenda.add(c.now.Add(c.meter.every), samples, 0, 0)
 	}
 	return nil
+}
+
+// epoch begins a quota epoch, which may change whose turn it is where the policy
+// looks at queues.
+func (c *clock) epoch() error {
+	if c.agenda.onlyKeepsTime() {
+		return nil
+	}
+	c.agenda.add(c.now.Add(cluster.QuotaEpoch), epochs, 0, 0)
+	if c.meter.waiting > 0 && c.decider.Round == nil {
+		c.planCycle()
+	}
+	return c.apply(c.now, world.EpochBegan{})
 }
 
 // stillWaiting counts the reasons of pods that never got a place.
