@@ -60,12 +60,18 @@ type Recorder interface {
 // Ours is the name of our own policy.
 const Ours = "headrace"
 
+// Youngest is ours with other victims, for comparison.
+const Youngest = "headrace-youngest"
+
 // PolicyInfo names a policy.
 type PolicyInfo struct{ Name, About string }
 
 // Policies lists all policies that a run can name, ours first.
 func Policies() []PolicyInfo {
-	out := []PolicyInfo{{Ours, "our own: expected worth of the room that is left"}}
+	out := []PolicyInfo{
+		{Ours, "our own: expected worth of the room that is left"},
+		{Youngest, "our own, where the lowest priority and then the youngest gives way, whatever it loses"},
+	}
 	for _, r := range rivals.All() {
 		out = append(out, PolicyInfo{r.Name, r.About})
 	}
@@ -164,7 +170,7 @@ func (r *run) choosePolicy(side rivals.Side) error {
 	}
 	decider, whole, err := Policy(r.Policy, side)
 	r.decider, r.whole, r.knows = decider, whole, knowsDurations(r.Policy)
-	if r.Policy == Ours {
+	if r.Policy == Ours || r.Policy == Youngest {
 		r.learner = &learner{}
 	}
 	return err
@@ -178,8 +184,11 @@ func knowsDurations(policy string) bool {
 // Policy makes a policy by name, and says whether its cluster gives cards only
 // whole.
 func Policy(name string, side rivals.Side) (p *engine.Policy, wholeCards bool, err error) {
-	if name == Ours {
+	if name == Ours || name == Youngest {
 		p := engine.Headrace()
+		if name == Youngest {
+			p.Name, p.Yields.Band, p.Yields.Youngest = Youngest, 1, true
+		}
 		if ranks := side.NodeRank; ranks != nil {
 			p.Tie = rivals.ByRank(ranks)
 		}

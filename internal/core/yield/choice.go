@@ -128,7 +128,9 @@ func (s *Search) choiceOf(pods []cluster.PodID, nodes []cluster.NodeID, t *Taker
 			c.here.Milli += p.Placement.Milli()
 			c.here.Rest = c.here.Rest.Plus(&shape.Need)
 		}
-		c.lost += s.lostWith(p)
+		if !s.rules.Youngest {
+			c.lost += s.lostWith(p)
+		}
 		c.age = max(c.age, int64(s.cycle.Now.Since(p.Bound)))
 		c.key += p.Key
 	}

@@ -34,6 +34,9 @@ type Rules struct {
 	Hypotheses int64
 	// PrioritiesAlone lets a lower priority give way whatever the queue.
 	PrioritiesAlone bool
+	// Youngest leaves out what work would be lost: among equals the youngest goes, as
+	// with kube-scheduler.
+	Youngest bool
 }
 
 // Default returns the rules that hold unless somebody says otherwise.
