@@ -19,7 +19,7 @@ func cycleStatements() []statement {
 		{"after", form{usage: "SPAN", least: 1, most: 1}, false, (*interp).after},
 		{"decide", form{usage: "[review] [dry] [hold-outcomes] [tries=N]", flags: []string{"review", "dry", "hold-outcomes"}, fields: []string{"tries"}}, false, (*interp).decide},
 		{"rounds", form{usage: "[MAX]", most: 1}, false, (*interp).rounds},
-		{"outcome", form{usage: "NAME bound|refused|started|evicted", least: 2, most: 2}, false, (*interp).outcome},
+		{"outcome", form{usage: "NAME bound|refused|started|evicted|resized|not-resized", least: 2, most: 2}, false, (*interp).outcome},
 		{"evict", form{usage: "NAME…", least: 1, most: maxCount}, false, func(in *interp, c *call) ([]string, error) {
 			return in.eachPod(c, in.evict)
 		}},
@@ -98,7 +98,9 @@ func (in *interp) commit(v *cluster.View, plan *decision.Plan, held bool) error 
 // succeed lets an accepted decision be carried out, unless it is held.
 func (in *interp) succeed(v *cluster.View, d *decision.Decision, held bool) error {
 	name := v.Pod(d.Pod).Spec.Name
-	in.because[name] = d.Because
+	if d.Action != cluster.ActionResize {
+		in.because[name] = d.Because
+	}
 	if d.Action == cluster.ActionBind && in.world.Holds(d) {
 		in.held = append(in.held, *d)
 		return nil
@@ -107,8 +109,11 @@ func (in *interp) succeed(v *cluster.View, d *decision.Decision, held bool) erro
 		return nil
 	}
 	var outcome world.Event = world.Bound{Name: name}
-	if d.Action == cluster.ActionEvict {
+	switch d.Action {
+	case cluster.ActionEvict:
 		outcome = world.Evicted{Name: name}
+	case cluster.ActionResize:
+		outcome = world.Resized{Name: name}
 	}
 	if err := in.apply(outcome); err != nil {
 		return violated("after %s: %v", d.Line(v), err)
@@ -135,6 +140,11 @@ func (in *interp) release() error {
 			if err := in.apply(world.HoldDropped{Name: in.view().Pod(bundle[0].Pod).Spec.Name}); err != nil {
 				return err
 			}
+		}
+	}
+	for _, name := range in.world.NeedlessLoans() {
+		if err := in.apply(world.ResizeRefused{Name: name}); err != nil {
+			return err
 		}
 	}
 	for _, name := range in.world.Needless() {
@@ -189,7 +199,7 @@ func (in *interp) outcome(c *call) ([]string, error) {
 	if _, err := in.pod(name); err != nil {
 		return nil, err
 	}
-	kinds := []string{"bound", "refused", "started", "evicted"}
+	kinds := []string{"bound", "refused", "started", "evicted", "resized", "not-resized"}
 	switch slices.Index(kinds, c.args[1]) {
 	case 0:
 		return nil, in.apply(world.Bound{Name: name})
@@ -199,6 +209,10 @@ func (in *interp) outcome(c *call) ([]string, error) {
 		return nil, in.apply(world.Started{Name: name})
 	case 3:
 		return nil, in.apply(world.Evicted{Name: name})
+	case 4:
+		return nil, in.apply(world.Resized{Name: name})
+	case 5:
+		return nil, in.apply(world.ResizeRefused{Name: name})
 	}
 	return nil, fmt.Errorf("outcome %s: kind %q: %s", name, c.args[1], suggest(c.args[1], kinds)[2:])
 }

@@ -97,7 +97,11 @@ func (in *interp) explainPlace(v *cluster.View, p *cluster.Pod) []string {
 	if s.Fit != 0 || s.Urgency != 0 || s.Affinity != 0 {
 		score += fmt.Sprintf(" (fit %d, urgency %d, affinity %d, of %d each)", s.Fit, s.Urgency, s.Affinity, decision.ScoreOne)
 	}
-	return []string{line, score}
+	lines := []string{line, score}
+	if ends := because.LeaseEnds; ends > 0 {
+		lines = append(lines, fmt.Sprintf("others get back at %v what they lent here, and it may have to leave then", ends))
+	}
+	return lines
 }
 
 // why asks one node about one pod, as if the pod were new.

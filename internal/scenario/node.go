@@ -20,7 +20,7 @@ func nodeStatements() []statement {
 		{"node", form{usage: "NAME [gpus=8xA100] …", least: 1, most: 1, fields: []string{
 			"count", "cpu", "memory", "pods", "gpus", "gpu-memory", "islands", "numa", "sharing", "partitions", "places", "counters",
 			"domain", "rack", "zone", "authority", "labels", "taint", "life",
-		}}, true, (*interp).addNode},
+		}, flags: []string{"fixed"}}, true, (*interp).addNode},
 		{"node-life", form{usage: "NAME LIFE", least: 2, most: 2}, false, (*interp).setLife},
 		{"remove-node", form{usage: "NAME", least: 1, most: 1}, false, (*interp).removeNode},
 		{"device", form{usage: "NODE INDEX sick|healthy", least: 3, most: 3}, false, (*interp).setHealth},
@@ -52,7 +52,8 @@ func (in *interp) addNode(c *call) ([]string, error) {
 	e := world.NodeAdded{
 		CPU: r.cpu("cpu", usualCPU), Memory: r.bytes("memory", usualMemory), Pods: r.number("pods", usualPods, 0, 1_000_000),
 		Devices: r.devices(counters, parts), Labels: r.labels(), Taints: r.taints(),
-		Life: cluster.LifeOffered + cluster.Life(r.oneOf("life", "ready", lives())),
+		Fixed: r.has("fixed"),
+		Life:  cluster.LifeOffered + cluster.Life(r.oneOf("life", "ready", lives())),
 	}
 	usual := "agent"
 	if in.whole {

@@ -31,7 +31,7 @@ func policies() []policyRow {
 
 func policyStatements() []statement {
 	return []statement{
-		{"policy", form{usage: "NAME [seed=N] [preempt|stay]", least: 1, most: 1, fields: []string{"seed"}, flags: []string{"preempt", "stay"}}, true, (*interp).setPolicy},
+		{"policy", form{usage: "NAME [seed=N] [preempt|stay] [lend]", least: 1, most: 1, fields: []string{"seed"}, flags: []string{"preempt", "stay", "lend"}}, true, (*interp).setPolicy},
 	}
 }
 
@@ -52,7 +52,7 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 	}
 	r := c.reader("policy " + name)
 	seed := r.number("seed", 0, math.MinInt64, math.MaxInt64)
-	preempts, stays := r.has("preempt"), r.has("stay")
+	preempts, stays, lends := r.has("preempt"), r.has("stay"), r.has("lend")
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -68,6 +68,9 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 		in.policy = in.policy.Preempting()
 	case stays:
 		in.policy = in.policy.Staying()
+	}
+	if lends {
+		in.policy = in.policy.Lending()
 	}
 	return nil, nil
 }

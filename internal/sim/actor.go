@@ -23,6 +23,7 @@ type actor struct {
 	first   []int32
 	caches  []model.Cache
 	held    []decision.Decision // binds that wait for evictions to end
+	resizes []decision.Decision // not carried out yet
 	nodes   map[string]int32
 	// saves says that checkpoints are reported, durations that jobs say how long they
 	// have to run: as the policy asks for.
@@ -41,6 +42,7 @@ type life struct {
 
 	arrived, boundAt, startedAt moment.Instant
 	busy                        quantity.Milli // of each card, at full rate
+	part                        quantity.Milli // of what it asked for, that it holds
 	begun                       bool           // was bound once
 }
 
@@ -99,13 +101,17 @@ func (a *actor) accepted(d *decision.Decision) error {
 		}
 		return nil
 	}
+	if d.Action == cluster.ActionResize {
+		a.resizes = append(a.resizes, *d)
+		return nil
+	}
 	index := a.byName[v.Pod(d.Pod).Spec.Name]
 	l := &a.lives[index]
 	l.version++
 	switch d.Action {
 	case cluster.ActionBind:
 		n := v.Node(d.Place.Node)
-		l.state = placing
+		l.state, l.part = placing, quantity.One
 		l.node = a.nodes[n.Spec.Name]
 		l.cards = l.cards[:0]
 		for _, g := range d.Place.Grants {
@@ -127,6 +133,9 @@ func (a *actor) accepted(d *decision.Decision) error {
 // releaseHeld carries out the held binds whose evictions have ended, bundle by bundle;
 // those that the world has outrun are dropped, and their pods wait again.
 func (a *actor) releaseHeld() error {
+	if err := a.carryResizes(); err != nil {
+		return err
+	}
 	for _, name := range a.world.Lapsed(a.now) {
 		a.planCycle()
 		if err := a.apply(a.now, world.HoldDropped{Name: name}); err != nil {

@@ -77,7 +77,9 @@ func TestTheUrgentGetsTheRoomOfTheLesser(t *testing.T) {
 // balance after every event, and everything that fits ends.
 func TestEvictionsKeepTheBooks(t *testing.T) {
 	preempting := &engine.Policy{Name: "preempting", Score: byPriority().Score, Yields: rules()}
-	for _, policy := range []*engine.Policy{byPriority(), preempting} {
+	lending := preempting.Lending()
+	lending.Name = "lending"
+	for _, policy := range []*engine.Policy{byPriority(), preempting, lending} {
 		evictionsKeepTheBooks(t, policy)
 	}
 }

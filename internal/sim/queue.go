@@ -35,6 +35,7 @@ const (
 	samples                      // the meters are read
 	lapses                       // room has been held for long enough
 	epochs                       // a quota epoch begins
+	owes                         // a lease is over
 )
 
 // agenda holds happenings in order of (instant, sequence).

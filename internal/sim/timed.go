@@ -73,7 +73,7 @@ func (r *run) timed() error {
 		c.meter.settle(h.at)
 		c.now = h.at
 		err := c.happen(h)
-		if err == nil && len(c.actor.held) > 0 {
+		if err == nil && len(c.actor.held)+len(c.actor.resizes) > 0 {
 			err = c.actor.releaseHeld()
 		}
 		if err != nil {
@@ -149,6 +149,9 @@ func (c *clock) happen(h happening) error {
 		return nil // held room is looked at after every happening
 	case epochs:
 		return c.epoch()
+	case owes:
+		c.planCycle()
+		return nil
 	case decides:
 		c.cyclePlanned = false
 		return c.think(decision.CycleArrival)

@@ -162,6 +162,7 @@ func (a *actor) replan(w *work, index int32) {
 	}
 	a.advance(w)
 	w.rate = quantity.One
+	part := quantity.Milli(quantity.One) // of what its pods asked for, that they hold
 	for _, member := range w.lives {
 		l := &a.lives[member]
 		for _, c := range l.cards {
@@ -171,8 +172,9 @@ func (a *actor) replan(w *work, index int32) {
 				w.rate = min(w.rate, model.Rate(l.busy, a.devices[c].busy))
 			}
 		}
+		part = min(part, l.part)
 	}
-	w.rate = max(w.rate, 1)
+	w.rate = max(quantity.Milli(quantity.MulDiv(int64(w.rate), int64(part), int64(quantity.One))), 1)
 	w.version++
 	p := a.podOf(w)
 	a.agenda.add(a.after(w, model.PhaseAt(p, w.progress).Left), turns, index, w.version)

@@ -28,6 +28,8 @@ func (e Accepted) apply(w *World) error {
 		return w.acceptBinds([]decision.Decision{*d})
 	case cluster.ActionEvict:
 		return w.acceptEvict(d, p)
+	case cluster.ActionResize:
+		return w.acceptResize(d, p)
 	}
 	return fmt.Errorf("accept %v %s: this world cannot carry it out", d.Action, p.Spec.Name)
 }
@@ -57,6 +59,7 @@ func (w *World) acceptEvict(d *decision.Decision, p *cluster.Pod) error {
 	if p.Phase != cluster.PhaseBound && p.Phase != cluster.PhaseRunning {
 		return fmt.Errorf("accept evict %s: it is %v", p.Spec.Name, p.Phase)
 	}
+	w.withdrawResize(d.Pod)
 	w.ledger.SetPhase(d.Pod, cluster.PhaseTerminating)
 	w.addIntent(d)
 	w.ledger.EditIntent(w.ledger.Pod(d.Pod).Intent).Yields = d.Yields
@@ -70,7 +73,7 @@ func (w *World) addIntent(d *decision.Decision) {
 		reuse = w.freeIntents[n-1]
 		w.freeIntents = w.freeIntents[:n-1]
 	}
-	id := w.ledger.AddIntent(cluster.Intent{ID: d.ID, Action: d.Action, Pod: d.Pod, Place: d.Place, Accepted: w.now, Deadline: d.Deadline}, reuse)
+	id := w.ledger.AddIntent(cluster.Intent{ID: d.ID, Action: d.Action, Pod: d.Pod, Place: d.Place, Accepted: w.now, Deadline: d.Deadline, Before: cluster.Nowhere()}, reuse)
 	w.ledger.EditPod(d.Pod).Intent = id
 	if d.Action != cluster.ActionHold {
 		w.underWay[d.ID] = id
@@ -108,6 +111,9 @@ func (e Bound) apply(w *World) error {
 	id, err := w.podIn(e.Name, cluster.PhasePlacing)
 	if err != nil {
 		return err
+	}
+	if in := w.heldBy(id); in != nil && w.UnderWay(in.After) {
+		return fmt.Errorf("pod %s: what its bind comes after is still under way", e.Name)
 	}
 	w.dropIntent(id)
 	w.ledger.SetReserved(id, false)

@@ -211,7 +211,7 @@ func (c *town) addPod() {
 func (c *town) step() {
 	c.t.Helper()
 	c.at = c.at.Add(moment.Second)
-	switch c.from.below(27) {
+	switch c.from.below(30) {
 	case 0:
 		if len(c.nodes) < 12 {
 			c.addNode()
@@ -261,6 +261,12 @@ func (c *town) step() {
 		c.may(world.Leaving{Name: c.pod()})
 	case 21:
 		c.may(world.Reserved{Name: c.pod(), Node: c.node()})
+	case 27:
+		c.may(world.Resized{Name: c.pod()})
+	case 28:
+		c.may(world.ResizeRefused{Name: c.pod()})
+	case 29:
+		c.at = c.at.Add(moment.Span(c.from.below(5)) * moment.Minute)
 	case 22, 23:
 		budget := fmt.Sprintf("budget-%d", c.from.below(2))
 		c.must(world.BudgetKnown{Name: budget, Left: int32(c.from.below(3))})
@@ -429,14 +435,17 @@ func (c *town) carry(plan *decision.Plan) {
 		}
 		if d := &bundle[0]; d.Action == cluster.ActionEvict {
 			c.must(world.Evicted{Name: v.Pod(d.Pod).Spec.Name})
+		} else if d.Action == cluster.ActionResize && c.from.below(3) > 0 {
+			c.must(world.Resized{Name: v.Pod(d.Pod).Spec.Name})
 		}
+		c.audit()
 	}
 	c.audit()
 	for i := range plan.Decisions {
 		if d := &plan.Decisions[i]; d.Action == cluster.ActionBind && c.from.below(3) > 0 {
 			name := v.Pod(d.Pod).Spec.Name
-			if v.Pod(d.Pod).Phase != cluster.PhasePlacing {
-				continue // held until an eviction is done
+			if v.Pod(d.Pod).Phase != cluster.PhasePlacing || c.w.Holds(d) {
+				continue // held until an eviction or a resize is done
 			}
 			c.must(world.Bound{Name: name})
 			if c.from.below(2) > 0 {

@@ -356,6 +356,12 @@ func (c *town) wild() {
 			Profile: cluster.Symbol(c.from.below(3)) * c.w.Symbol("3g"),
 		})
 	}
+	if c.from.below(4) == 0 {
+		d.Place.Lease = &cluster.Lease{Since: c.at, Until: c.at.Add(moment.Span(id()) * moment.Minute)}
+		for range c.from.below(3) {
+			d.Place.Lease.Lent = append(d.Place.Lease.Lent, quantity.MilliGPU(id())*50)
+		}
+	}
 	if v := c.w.View(); d.Pod >= 0 && int(d.Pod) < v.Pods.Len() {
 		d.Subject = v.Pod(d.Pod).Key
 	}

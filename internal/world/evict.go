@@ -22,6 +22,7 @@ func (e Leaving) apply(w *World) error {
 	switch p := w.ledger.Pod(id); p.Phase {
 	case cluster.PhaseTerminating:
 	case cluster.PhaseBound, cluster.PhaseRunning:
+		w.withdrawResize(id)
 		w.ledger.SetPhase(id, cluster.PhaseTerminating)
 	default:
 		return fmt.Errorf("pod %s: it is %v and holds nothing to leave", e.Name, p.Phase)

@@ -42,6 +42,9 @@ func (e PodFound) apply(w *World) error {
 		}
 		w.ledger.Discharge(id, cluster.PhaseHeld)
 	}
+	if in := w.resizeOf(id); in != nil {
+		defer w.stays(in.ID) // found with all it asks for, it lends nothing
+	}
 	if phase != cluster.PhaseTerminating {
 		w.dropIntent(id)
 	}
@@ -88,6 +91,9 @@ func (e NodeChanged) apply(w *World) error {
 	}
 	if err := e.validate(w); err != nil {
 		return fmt.Errorf("node %s: %w", e.Name, err)
+	}
+	for _, pod := range w.ledger.Node(id).Pods {
+		w.withdrawResize(pod)
 	}
 	spec, devices := w.nodeSpec(&e.NodeAdded)
 	before, reuse := w.ledger.Node(id).Spec.DeviceCount, cluster.NodeID(cluster.None)

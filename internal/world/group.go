@@ -299,12 +299,12 @@ func (e AcceptedTogether) apply(w *World) error {
 	return nil
 }
 
-// starts says whether the groups of accepted binds, and those above them, have
-// their minimum with them.
+// starts says whether the groups of binds that are accepted together, and those
+// above them, have their minimum with them.
 func (w *World) starts(decisions []decision.Decision) error {
 	for i := range decisions {
 		unit := w.ledger.Unit(w.ledger.Pod(decisions[i].Pod).Spec.Group)
-		if unit == cluster.None {
+		if unit == cluster.None || decisions[i].Together == 0 {
 			continue
 		}
 		if g := w.ledger.Group(unit); g.Placed >= g.Minimum && g.Known {

@@ -125,6 +125,9 @@ func (w *World) admit(d *decision.Decision, held bool) error {
 		return fmt.Errorf("accept: %w", err)
 	}
 	name := w.ledger.Pod(d.Pod).Spec.Name
+	if d.Place.Lease != nil {
+		return fmt.Errorf("accept bind %s: a lease: a pod that is not there has nothing to lend", name)
+	}
 	if held && !fit.MayJoin(&w.ledger.View, d.Pod, &d.Place) {
 		return fmt.Errorf("accept bind %s: a relation to other pods does not allow it any more", name)
 	}
@@ -156,11 +159,7 @@ func (w *World) fitOnceLeft(ds []decision.Decision, after []uint64) error {
 	free := w.freeIntents
 	fits := errors.New("they fit")
 	err := w.ledger.Attempt(func() error {
-		for _, decided := range after {
-			if id, is := w.underWay[decided]; is && w.ledger.Intents.At(int32(id)).Action == cluster.ActionEvict {
-				w.ledger.Discharge(w.ledger.Intents.At(int32(id)).Pod, cluster.PhaseHeld)
-			}
-		}
+		w.leave(after)
 		for i := range ds {
 			if err := w.admit(&ds[i], false); err != nil {
 				return err
@@ -209,8 +208,13 @@ func (w *World) giveUpTogether(together uint64) {
 // stays ends the holds that counted on somebody's leaving.
 func (w *World) stays(decided uint64) {
 	for i := range w.ledger.Intents.Len() {
-		if in := *w.ledger.Intents.At(int32(i)); in.ID != 0 && in.Action == cluster.ActionHold && slices.Contains(in.After, decided) {
+		in := *w.ledger.Intents.At(int32(i))
+		switch {
+		case in.ID == 0 || !slices.Contains(in.After, decided):
+		case in.Action == cluster.ActionHold:
 			w.giveUp(in.Pod)
+		case in.Action == cluster.ActionResize:
+			w.withdrawResize(in.Pod)
 		}
 	}
 }
@@ -287,7 +291,7 @@ func (w *World) Needless() []string {
 // awaited says whether a hold counts on a decision.
 func (w *World) awaited(decided uint64) bool {
 	for i := range w.ledger.Intents.Len() {
-		if in := w.ledger.Intents.At(int32(i)); in.ID != 0 && in.Action == cluster.ActionHold && slices.Contains(in.After, decided) {
+		if in := w.ledger.Intents.At(int32(i)); in.ID != 0 && slices.Contains(in.After, decided) {
 			return true
 		}
 	}

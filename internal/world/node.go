@@ -79,6 +79,9 @@ type NodeAdded struct {
 	Life      cluster.Life
 	// Selective says that only requests with a selector get devices here.
 	Selective bool
+	// Fixed says that the node's agent cannot change what a running pod holds of a
+	// device. Nobody but an agent can.
+	Fixed bool `json:",omitempty"`
 }
 
 // Alike nodes differ in these labels alone. NameLabel is for rims where a pod may
@@ -120,6 +123,7 @@ func (w *World) nodeSpec(e *NodeAdded) (cluster.NodeSpec, []*cluster.DeviceSpec)
 		uid = e.Name
 	}
 	spec := cluster.NodeSpec{Name: e.Name, UID: uid, Domain: cluster.None, Authority: e.Authority, Selective: e.Selective}
+	spec.Resizes = e.Authority == cluster.AuthorityAgent && !e.Fixed
 	if e.Domain != "" {
 		spec.Domain = w.domains[e.Domain]
 	}
@@ -254,6 +258,9 @@ func (w *World) class(e *NodeAdded) cluster.ClassID {
 	}
 	if e.Selective {
 		h = chance.Hash(h, 1)
+	}
+	if e.Fixed {
+		h = chance.Hash(h, 2)
 	}
 	for i := range e.Devices {
 		d := &e.Devices[i]

@@ -53,6 +53,8 @@ func policies() []*engine.Policy {
 		}},
 		{Name: "last device", Score: packed, Grants: lastDevice},
 		{Name: "round", Round: round},
+		engine.Headrace().Lending(),
+		engine.Headrace().Preempting().Lending(),
 	}
 }
 

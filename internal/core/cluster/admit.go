@@ -47,7 +47,7 @@ func (l *Ledger) Admit(pod PodID, place *Placement) error {
 			return fmt.Errorf("place %s on %s: %w", p.Spec.Name, n.Spec.Name, err)
 		}
 	}
-	if !l.covers(shape, place.Grants) {
+	if !place.sound() || !l.covers(shape, place.full()) {
 		return fmt.Errorf("place %s on %s: the devices given are not those it asks for", p.Spec.Name, n.Spec.Name)
 	}
 	return nil

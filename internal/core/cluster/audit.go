@@ -16,7 +16,7 @@ func Audit(v *View) error {
 		view:    v, milli: make([]quantity.MilliGPU, v.Devices.Len()), memory: make([]quantity.Bytes, v.Devices.Len()),
 		holders: make([]int32, v.Devices.Len()), counters: make(map[DeviceID][]int64), used: make([]Vector, v.Nodes.Len()), pods: make([]int, v.Nodes.Len()),
 	}
-	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.hashes, a.company, a.queues, a.groups, a.jobs, a.waiting, a.intents} {
+	for _, step := range []func() error{a.gather, a.nodes, a.devices, a.totals, a.hashes, a.company, a.queues, a.groups, a.jobs, a.leases, a.waiting, a.intents} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -373,7 +373,7 @@ func (a *audit) intents() error {
 		if in.ID == 0 {
 			continue
 		}
-		if p := v.Pod(in.Pod); p.Intent != IntentID(i) || p.Phase != PhasePlacing && p.Phase != PhaseTerminating && p.Phase != PhaseHeld {
+		if p := v.Pod(in.Pod); p.Intent != IntentID(i) || !in.Action.during(p.Phase) {
 			return fmt.Errorf("audit: an intent to %v pod %s, which is %v", in.Action, p.Spec.Name, p.Phase)
 		}
 	}

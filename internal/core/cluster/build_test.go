@@ -93,7 +93,7 @@ func newSite() *site {
 // addNode adds a node of one of the three classes.
 func (s *site) addNode(name string, class int) cluster.NodeID {
 	spec := cluster.NodeSpec{
-		Name: name, UID: name, Class: cluster.ClassID(class), Domain: cluster.DomainID(class), Authority: cluster.AuthorityAgent,
+		Name: name, UID: name, Class: cluster.ClassID(class), Domain: cluster.DomainID(class), Authority: cluster.AuthorityAgent, Resizes: true,
 		Allocatable: cluster.MakeVector(16000, 64<<30, 8).With(cluster.DimExtended+extendedDims-1, 5),
 	}
 	var devices []*cluster.DeviceSpec

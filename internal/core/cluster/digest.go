@@ -52,6 +52,9 @@ func (v *View) Digest() uint64 {
 	for i := range v.Intents.Len() {
 		if in := v.Intents.At(int32(i)); in.ID != 0 {
 			sum += chance.Hash(6, in.ID, uint64(in.Action), v.Pod(in.Pod).Key, uint64(in.Accepted), uint64(in.Deadline))
+			if in.Action == ActionResize {
+				sum += chance.Hash(27, in.ID, v.PlacementDigest(&in.Place), v.PlacementDigest(&in.Before))
+			}
 			for _, id := range in.After {
 				sum += chance.Hash(24, in.ID, in.Together, id)
 			}
@@ -99,6 +102,9 @@ func (v *View) podDigest(p *Pod) uint64 {
 	}
 	if p.Ran > 0 {
 		h = chance.Hash(25, h, uint64(p.Ran))
+	}
+	if p.Repaid > 0 {
+		h = chance.Hash(26, h, uint64(p.Repaid))
 	}
 	return chance.Fold(h, v.PlacementDigest(&p.Placement))
 }
@@ -156,7 +162,11 @@ func (v *View) PlacementDigest(place *Placement) uint64 {
 		return 0
 	}
 	n := v.Node(place.Node)
-	return v.grantsDigest(chance.Hash(7, n.Key, v.Shape(place.Shape).Key, uint64(place.Identity)), place)
+	h := v.grantsDigest(chance.Hash(7, n.Key, v.Shape(place.Shape).Key, uint64(place.Identity)), place)
+	if place.Lease != nil {
+		h = chance.Fold(h, place.Lease.digest())
+	}
+	return h
 }
 
 func (v *View) grantsDigest(h uint64, place *Placement) uint64 {

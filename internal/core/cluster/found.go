@@ -65,6 +65,9 @@ func (l *Ledger) ChangeNode(id NodeID, spec NodeSpec, devices []*DeviceSpec, lif
 func (l *Ledger) reseat(id PodID, to NodeID, old *Node, presume func(*Shape, *Node) []Grant) {
 	p := l.pod(id)
 	shape, n := l.Shape(p.Placement.Shape), l.Node(to)
+	if !n.Spec.Resizes && p.Placement.Lease != nil {
+		p.Placement = p.Placement.Repaid() // nobody there can have resized it
+	}
 	grants := make([]Grant, len(p.Placement.Grants))
 	kept := len(grants) == int(shape.DeviceCount())
 	for i, g := range p.Placement.Grants {
@@ -74,7 +77,7 @@ func (l *Ledger) reseat(id PodID, to NodeID, old *Node, presume func(*Shape, *No
 			break
 		}
 		g.Device = n.Spec.FirstDevice + position
-		if d := l.Device(g.Device).Spec; g.Profile == 0 && (g.Milli >= quantity.WholeGPU || d.Memory == 0) {
+		if d := l.Device(g.Device).Spec; g.Profile == 0 && (p.Placement.FullMilli(i) >= quantity.WholeGPU || d.Memory == 0) {
 			g.Memory = d.Memory
 		} else if g.Profile != 0 && d.Profile(g.Profile) == nil {
 			kept = false
@@ -84,7 +87,7 @@ func (l *Ledger) reseat(id PodID, to NodeID, old *Node, presume func(*Shape, *No
 	}
 	if !kept {
 		grants = presume(shape, n)
-		p.Placement.Identity = IdentityPresumed
+		p.Placement.Identity, p.Placement.Lease = IdentityPresumed, nil
 	}
 	p.Placement.Node, p.Placement.Grants = to, grants
 	if p.Intent != None {

@@ -261,4 +261,15 @@ type Intent struct {
 	Together uint64
 	// Yields says of an eviction that the pod goes for others that hold its room.
 	Yields bool
+	// Before is, of a resize that gives back, what the pod held: it is charged with
+	// Place from the start. Of one that lends it is Nowhere.
+	Before Placement
+}
+
+// during says whether a decision may be under way for a pod in a phase.
+func (a Action) during(p Phase) bool {
+	if a == ActionResize {
+		return p == PhaseBound || p == PhaseRunning
+	}
+	return p == PhasePlacing || p == PhaseTerminating || p == PhaseHeld
 }

@@ -22,6 +22,11 @@ func newLeaving(v *View) leaving {
 			l.reserve(p)
 		}
 	}
+	for i := range v.Intents.Len() {
+		if in := v.Intents.At(int32(i)); in.ID != 0 && in.Action == ActionResize && in.Before.Placed() {
+			l.reserve(v.Pod(in.Pod))
+		}
+	}
 	if l.reserved == nil {
 		return l
 	}
@@ -32,7 +37,24 @@ func newLeaving(v *View) leaving {
 			l.leave(p)
 		}
 	}
+	for i := range v.Intents.Len() {
+		if in := v.Intents.At(int32(i)); in.ID != 0 && in.Action == ActionResize && in.Place.Lease != nil {
+			l.lend(in)
+		}
+	}
 	return l
+}
+
+// lend counts what a pod is about to lend.
+func (l *leaving) lend(in *Intent) {
+	for i, g := range in.Place.Grants {
+		l.milli[g.Device] += in.Place.Lease.Lent[i]
+	}
+	for q := l.view.Pod(in.Pod).Spec.Queue; q != None; q = l.view.Queues.At(int32(q)).Parent {
+		used := l.used[q]
+		used.Milli += in.Place.LentMilli()
+		l.used[q] = used
+	}
 }
 
 func (l *leaving) reserve(p *Pod) {

@@ -222,6 +222,7 @@ func (l *Ledger) Discharge(id PodID, phase Phase) {
 func (l *Ledger) apply(p *Pod, id PodID, sign int64) {
 	place := &p.Placement
 	shape := l.Shape(place.Shape)
+	l.noteLease(p, id, sign)
 	before := *l.Node(place.Node)
 	for i := range place.Grants {
 		l.applyGrant(&place.Grants[i], sign)
@@ -400,5 +401,5 @@ func (l *Ledger) EditIntent(id IntentID) *Intent {
 
 // DropIntent frees the row of an intent that is finished or withdrawn.
 func (l *Ledger) DropIntent(id IntentID) {
-	*l.Intents.own(int32(id), l.owner, l.recording) = Intent{Pod: None, Place: Nowhere()}
+	*l.Intents.own(int32(id), l.owner, l.recording) = Intent{Pod: None, Place: Nowhere(), Before: Nowhere()}
 }

@@ -71,7 +71,9 @@ type NodeSpec struct {
 	Domain    DomainID // the innermost domain it belongs to; None without
 	Authority Authority
 	// Selective says that only requests with a selector get devices here.
-	Selective   bool
+	Selective bool
+	// Resizes says that what a running pod holds of a device can be changed.
+	Resizes     bool
 	Allocatable Vector
 	Labels      []Label // sorted by key
 	Taints      []Taint

@@ -148,6 +148,8 @@ type Placement struct {
 	Shape    ShapeID // the shape in force: the pod's own or an alternative
 	Grants   []Grant
 	Identity Identity
+	// Lease is what has been lent of the grants, which are less by it; nil: nothing.
+	Lease *Lease `json:",omitempty"`
 }
 
 // Nowhere is the placement of a pod that has none.
@@ -257,6 +259,7 @@ type Pod struct {
 	Bound     moment.Instant // of this attempt
 	Started   moment.Instant // of this attempt
 	HeldUntil moment.Instant // meaningful while held
+	Repaid    moment.Instant // when it got back what it had lent; 0: never
 	// Displaced is when it was evicted last, by a decision; 0: never. Evictions
 	// counts how often.
 	Displaced moment.Instant

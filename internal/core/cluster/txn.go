@@ -121,7 +121,7 @@ func (t *Txn) Resize(pod PodID, shape ShapeID, grants []Grant) error {
 // kubelet picks the devices, which ones we presume makes no difference.
 func (p *Placement) same(q *Placement) bool {
 	presumed := p.Identity == IdentityPresumed && q.Identity == IdentityPresumed
-	return p.Node == q.Node && p.Shape == q.Shape && (presumed || slices.Equal(p.Grants, q.Grants))
+	return p.Node == q.Node && p.Shape == q.Shape && p.Lease.same(q.Lease) && (presumed || slices.Equal(p.Grants, q.Grants))
 }
 
 // Change is the net difference for one pod.

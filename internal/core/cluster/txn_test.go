@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"pgregory.net/rapid"
 )
 
@@ -22,6 +23,7 @@ type deep struct {
 	Intents []cluster.Intent
 	Groups  []cluster.Group
 	Waiting []cluster.PodID
+	Owing   []cluster.PodID
 	Digest  uint64
 }
 
@@ -48,6 +50,11 @@ func deepCopy(v *cluster.View) deep {
 		Pods: rows(&v.Pods, func(p *cluster.Pod) {
 			spec := *p.Spec
 			p.Spec, p.Placement.Grants = &spec, slices.Clone(p.Placement.Grants)
+			if lease := p.Placement.Lease; lease != nil {
+				own := *lease
+				own.Lent, own.With = slices.Clone(lease.Lent), slices.Clone(lease.With)
+				p.Placement.Lease = &own
+			}
 		}),
 		Shapes:  rows(&v.Shapes, func(s *cluster.Shape) { s.Devices = slices.Clone(s.Devices) }),
 		Queues:  rows(&v.Queues, func(*cluster.Queue) {}),
@@ -56,6 +63,7 @@ func deepCopy(v *cluster.View) deep {
 		Intents: rows(&v.Intents, func(in *cluster.Intent) { in.Place.Grants = slices.Clone(in.Place.Grants) }),
 		Groups:  rows(&v.Groups, func(*cluster.Group) {}),
 		Waiting: v.AppendWaiting(nil),
+		Owing:   slices.Clone(v.Owing()),
 		Digest:  v.Digest(),
 	}
 }
@@ -111,7 +119,7 @@ func move(t *rapid.T, s *site, txn *cluster.Txn) {
 	pod := rapid.SampledFrom(s.pods).Draw(t, "pod")
 	before := deepCopy(txn.View())
 	var err error
-	switch rapid.IntRange(0, 4).Draw(t, "move") {
+	switch rapid.IntRange(0, 6).Draw(t, "move") {
 	case 0:
 		err = txn.Evict(pod)
 	case 1:
@@ -120,6 +128,11 @@ func move(t *rapid.T, s *site, txn *cluster.Txn) {
 			place.Grants = s.grants(t, txn.View(), node, place.Shape)
 		}
 		err = txn.Resize(pod, place.Shape, place.Grants)
+	case 2:
+		now := moment.Instant(rapid.IntRange(0, 3).Draw(t, "now")) * moment.Instant(5*moment.Minute)
+		err = txn.Lend(pod, now, cluster.LeaseEnd(now))
+	case 3:
+		err = txn.Restore(pod, moment.Instant(10*moment.Minute))
 	default:
 		err = txn.Place(pod, s.place(t, txn.View(), pod))
 	}
@@ -289,5 +302,63 @@ func TestAdmitCountsPartitionsOfOnePodTogether(t *testing.T) {
 		if err := s.ledger.Admit(pod, &place); (err == nil) != c.want {
 			t.Errorf("%d partitions of 2 slices each out of 7: %v, want admitted %t", c.count, err, c.want)
 		}
+	}
+}
+
+// Leases are lent and given back in random order; what a pod holds is, at any time, its
+// full share less the quarter that is out, and after all came back everything is as if
+// nobody had lent.
+func TestLeasesComeBackWhole(t *testing.T) {
+	lent := 0
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSite(t)
+		for _, id := range s.pods { // running ones lend
+			if p := s.ledger.Pod(id); p.Phase == cluster.PhasePlacing {
+				s.ledger.SetPhase(id, cluster.PhaseRunning)
+			}
+		}
+		snapshot := s.ledger.Freeze()
+		txn := cluster.Begin(snapshot)
+		before, owed := txn.View().Digest(), map[cluster.PodID]int64{}
+		for range rapid.IntRange(1, 30).Draw(t, "moves") {
+			pod := rapid.SampledFrom(s.pods).Draw(t, "pod")
+			full := snapshot.Pod(pod).Placement.Milli()
+			if _, out := owed[pod]; out {
+				if err := txn.Restore(pod, 0); err != nil {
+					t.Fatal(err)
+				}
+				delete(owed, pod)
+			} else if txn.Lend(pod, 0, cluster.LeaseEnd(0)) == nil {
+				if txn.Lend(pod, 0, cluster.LeaseEnd(0)) == nil {
+					t.Fatalf("pod %d lent twice at a time", pod)
+				}
+				place := &txn.View().Pod(pod).Placement
+				owed[pod] = int64(place.LentMilli())
+				if m := place.LentMilli(); m < 1 || m > full/4 {
+					t.Fatalf("pod %d lent %d of %d", pod, m, full)
+				}
+				lent++
+			}
+			if held := txn.View().Pod(pod).Placement.Milli(); int64(held)+owed[pod] != int64(full) {
+				t.Fatalf("pod %d holds %d and has lent %d of %d", pod, held, owed[pod], full)
+			}
+			if err := cluster.Audit(txn.View()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(txn.Changes()); n != len(owed) {
+			t.Fatalf("%d changes, %d pods have lent something", n, len(owed))
+		}
+		for _, pod := range slices.Clone(txn.View().Owing()) {
+			if err := txn.Restore(pod, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after := txn.View().Digest(); after != before {
+			t.Fatalf("digest %x after all came back, %x before", after, before)
+		}
+	})
+	if lent == 0 {
+		t.Error("nobody lent anything")
 	}
 }

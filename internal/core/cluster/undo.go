@@ -5,13 +5,15 @@ package cluster
 type ledgerMark struct {
 	nodes, devices, pods, queues, domains, classes, groups, jobs, intents, waiting tableMark
 	loose                                                                          Amount
+	lenders                                                                        []PodID
 }
 
 func (l *Ledger) mark() ledgerMark {
 	return ledgerMark{
 		nodes: l.Nodes.mark(), devices: l.Devices.mark(), pods: l.Pods.mark(), queues: l.Queues.mark(), domains: l.Domains.mark(),
 		classes: l.Classes.mark(), groups: l.Groups.mark(), jobs: l.Jobs.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(),
-		loose: l.Loose,
+		loose:   l.Loose,
+		lenders: l.lenders,
 	}
 }
 
@@ -27,6 +29,7 @@ func (l *Ledger) rollback(m ledgerMark) {
 	l.Intents.rollback(m.intents, l.owner)
 	l.waiting.rollback(m.waiting, l.owner)
 	l.Loose = m.loose
+	l.lenders = m.lenders
 }
 
 // forgetUndo drops what was recorded: nobody goes back any more.

@@ -37,6 +37,9 @@ type View struct {
 	// higher one need not look for others that would give way to it.
 	LowestPriority int32
 
+	// lenders are the pods that have lent a part of what they hold.
+	lenders []PodID
+
 	// waiting is a bit set over pod ids: the pods in PhaseWaiting.
 	waiting Table[uint64]
 	// changes lists the nodes whose State changed, oldest first, from position

@@ -29,6 +29,11 @@ type Explanation struct {
 	Feasible int32  // nodes that could have taken it; 0 when not counted
 	Policy   string // the policy that chose
 	Why      Reason // for decisions that come from a lack of room
+	// For names the pod that a resize or an eviction at the end of a lease is for.
+	For string `json:",omitempty"`
+	// LeaseEnds, of a bind, is when others get back what they lent of its devices; it
+	// may have to leave then. 0: nobody has lent any.
+	LeaseEnds moment.Instant `json:",omitempty"`
 	// RunnersUp are the next best nodes, best first: as many as the cycle asked for,
 	// where the policy gives scores.
 	RunnersUp []RunnerUp `json:",omitempty"`
@@ -174,10 +179,14 @@ func (p *Plan) Tie(tie func(*Decision) uint64) {
 // decided first has its room already.
 func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanation) Plan {
 	plan := Plan{Cycle: cycle}
+	changes := t.Changes()
 	var evictions []eviction
 	var binds []Decision
 	leaving := make(map[cluster.NodeID][]uint64)
-	for _, c := range t.Changes() {
+	for _, c := range changes {
+		if c.From.Resizes(&c.To) {
+			continue
+		}
 		if c.From.Placed() {
 			d := newDecision(cycle, t, c.Pod, cluster.ActionEvict, c.From, explain)
 			leaving[c.From.Node] = append(leaving[c.From.Node], d.ID)
@@ -194,8 +203,37 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 			binds = append(binds, d)
 		}
 	}
+	lent := plan.resize(cycle, t, changes, leaving, explain)
+	for i := range binds {
+		d := &binds[i]
+		if room := lent[d.Place.Node]; len(room) > 0 {
+			d.After = append(slices.Clip(d.After), room...)
+		}
+	}
 	plan.Decisions = append(plan.Decisions, binds...)
 	return plan
+}
+
+// resize adds what changes about pods that stay. Those that lend leave room, as
+// evictions do, and are returned by node; those that get back what they lent come
+// after both.
+func (p *Plan) resize(cycle Cycle, t *cluster.Txn, changes []cluster.Change, leaving map[cluster.NodeID][]uint64, explain func(cluster.PodID) Explanation) map[cluster.NodeID][]uint64 {
+	lent := make(map[cluster.NodeID][]uint64)
+	for _, c := range changes {
+		if c.From.Resizes(&c.To) && c.To.Lease != nil {
+			d := newDecision(cycle, t, c.Pod, cluster.ActionResize, c.To, explain)
+			lent[c.To.Node] = append(lent[c.To.Node], d.ID)
+			p.Decisions = append(p.Decisions, d)
+		}
+	}
+	for _, c := range changes {
+		if c.From.Resizes(&c.To) && c.To.Lease == nil {
+			d := newDecision(cycle, t, c.Pod, cluster.ActionResize, c.To, explain)
+			d.After = slices.Concat(leaving[c.To.Node], lent[c.To.Node])
+			p.Decisions = append(p.Decisions, d)
+		}
+	}
+	return lent
 }
 
 // eviction is one of a plan.
@@ -301,6 +339,9 @@ func PlaceLine(v *cluster.View, place *cluster.Placement) string {
 		case g.Milli < 1000:
 			fmt.Fprintf(&b, ":%d", g.Milli)
 		}
+	}
+	if place.Lease != nil {
+		fmt.Fprintf(&b, " until %v", place.Lease.Until)
 	}
 	if len(place.Grants) > 0 && place.Identity == cluster.IdentityPresumed {
 		b.WriteString(" (card picked by the kubelet)")

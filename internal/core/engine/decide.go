@@ -33,8 +33,9 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 		return carryOut(t, c, p, m)
 	}
 
-	// 3. Share: whose turn is it, among those for whom there is room at all?
+	// 3. What was lent until now comes back first of all. Then share: whose turn is it, among those for whom there is room at all?
 	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len())}
+	r.repay()
 	line := inLine(&s.View, c)
 	r.muster(line)
 	r.mend()
@@ -55,7 +56,10 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	r.line = turns{}
 	r.placeTied()
 
-	// 5. Repair: who should give way, where the policy names victims?
+	// 5. Repair: who should lend a quarter, and who give way, where the policy says so?
+	if p.Lends {
+		r.borrow()
+	}
 	r.repair()
 	r.giveBack()
 
@@ -297,10 +301,10 @@ func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.Node
 	if err := r.txn.Place(pod, place); err != nil {
 		return false
 	}
-	if r.because == nil {
-		r.because = make(map[cluster.PodID]decision.Explanation)
+	if len(v.Owing()) > 0 {
+		because.LeaseEnds = leaseEnds(v, &place)
 	}
-	r.because[pod] = because
+	r.explain(pod, because)
 	r.memo.touch(node)
 	r.used(v.Pod(pod).Spec.Queue)
 	return true

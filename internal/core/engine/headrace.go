@@ -18,6 +18,7 @@ func HeadraceWith(w rank.Weights) *Policy {
 	return &Policy{
 		Name:   "headrace",
 		Shares: true,
+		Lends:  true,
 		Yields: &rules,
 		Scarce: &Scarce{
 			Weigh: func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) (int64, uint64) {

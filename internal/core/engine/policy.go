@@ -60,6 +60,10 @@ type Policy struct {
 	// set, instead of what Victims lists. Nil: nobody does.
 	Yields *yield.Rules
 
+	// Lends says that running pods lend a quarter of their compute for a while before
+	// any is evicted.
+	Lends bool
+
 	// Round decides a whole cycle instead of all of the above. What it returns is
 	// carried out in a transaction; a step that would overdraw is refused. Groups are
 	// its own affair: nothing here holds their members together.

@@ -20,10 +20,10 @@ func (p *Policy) Preempting() *Policy {
 	return &out
 }
 
-// Staying returns the policy with nobody giving way to others.
+// Staying returns the policy with nobody giving way to others, or lending to them.
 func (p *Policy) Staying() *Policy {
 	out := *p
-	out.Yields = nil
+	out.Yields, out.Lends = nil, false
 	return &out
 }
 
