@@ -32,11 +32,7 @@ func (in *interp) after(c *call) ([]string, error) {
 	if !ok || in.now.Add(s) > moment.Instant(maxSpan) {
 		return nil, fmt.Errorf("after: span %q: want one as in 10s or 1h30m, up to 100 years in all", c.args[0])
 	}
-	if err := in.beginEpochs(in.now.Add(s)); err != nil {
-		return nil, err
-	}
-	in.now = in.now.Add(s)
-	return nil, nil
+	return in.moveTo(in.now.Add(s))
 }
 
 // decide runs one cycle and prints its plan.
@@ -86,6 +82,7 @@ func (in *interp) commit(v *cluster.View, plan *decision.Plan, held bool) error 
 		if err := in.apply(world.Acceptance(bundle)); err != nil {
 			return violated("the plan's own world refuses %s: %v", bundle[0].Line(v), err)
 		}
+		in.noteEvictions(v, bundle, plan)
 		for i := range bundle {
 			if err := in.succeed(v, &bundle[i], held); err != nil {
 				return err
@@ -95,7 +92,8 @@ func (in *interp) commit(v *cluster.View, plan *decision.Plan, held bool) error 
 	return nil
 }
 
-// succeed lets an accepted decision be carried out, unless it is held.
+// succeed lets an accepted decision be carried out, unless it is held: at once, or
+// after the time that the cluster takes.
 func (in *interp) succeed(v *cluster.View, d *decision.Decision, held bool) error {
 	name := v.Pod(d.Pod).Spec.Name
 	if d.Action != cluster.ActionResize {
@@ -103,28 +101,51 @@ func (in *interp) succeed(v *cluster.View, d *decision.Decision, held bool) erro
 	}
 	if d.Action == cluster.ActionBind && in.world.Holds(d) {
 		in.held = append(in.held, *d)
+		in.notes[d.ID] = note{outside: in.outside, quiet: held}
 		return nil
 	}
 	if held {
 		return nil
 	}
-	var outcome world.Event = world.Bound{Name: name}
-	switch d.Action {
-	case cluster.ActionEvict:
-		outcome = world.Evicted{Name: name}
-	case cluster.ActionResize:
-		outcome = world.Resized{Name: name}
+	return in.carryOut(v, d)
+}
+
+// carryOut lets a decision happen, now or after the time that the cluster takes.
+func (in *interp) carryOut(v *cluster.View, d *decision.Decision) error {
+	name := v.Pod(d.Pod).Spec.Name
+	if d.Action == cluster.ActionResize {
+		if err := in.apply(world.Resized{Name: name}); err != nil {
+			return violated("after %s: %v", d.Line(v), err)
+		}
+		return nil
 	}
-	if err := in.apply(outcome); err != nil {
-		return violated("after %s: %v", d.Line(v), err)
+	evict := d.Action == cluster.ActionEvict
+	span, kind := in.slow.bind, dueBound
+	if evict {
+		span, kind = in.stopping(name), dueGone
+	}
+	if span > 0 {
+		return in.plan(due{at: in.now.Add(span), intent: d.ID, name: name, kind: kind})
+	}
+	if in.carry(name, evict); in.fault != nil {
+		return violated("after %s: %v", d.Line(v), in.fault)
 	}
 	return nil
 }
 
+// note is what is remembered of a bind that holds room: how much had happened from
+// outside when it was decided, and whether the file tells its outcome.
+type note struct {
+	outside uint64
+	quiet   bool
+}
+
 // release carries out the binds whose evictions have ended, as far as they are held
-// still; those that have no room after all wait again. Their outcome is to be told.
+// still; those that have no room after all wait again: something from outside must
+// have come between.
 func (in *interp) release() error {
 	for _, name := range in.world.Lapsed(in.now) {
+		in.outside++
 		if err := in.apply(world.HoldDropped{Name: name}); err != nil {
 			return err
 		}
@@ -136,18 +157,50 @@ func (in *interp) release() error {
 		case !in.world.Holds(&bundle[0]):
 		case slices.ContainsFunc(bundle, func(d decision.Decision) bool { return in.world.UnderWay(d.After) }):
 			in.held = append(in.held, bundle...)
-		case in.apply(world.Acceptance(bundle)) != nil:
-			if err := in.apply(world.HoldDropped{Name: in.view().Pod(bundle[0].Pod).Spec.Name}); err != nil {
+		default:
+			if err := in.takeRoom(bundle); err != nil {
 				return err
 			}
 		}
 	}
+	return in.withdraw()
+}
+
+// takeRoom lets a bundle have the room that it has held.
+func (in *interp) takeRoom(bundle []decision.Decision) error {
+	noted := in.notes[bundle[0].ID]
+	name := in.view().Pod(bundle[0].Pod).Spec.Name
+	refusal := in.apply(world.Acceptance(bundle))
+	if refusal == nil {
+		for i := range bundle {
+			if noted.quiet && in.slow.bind == 0 {
+				continue
+			}
+			if err := in.carryOut(in.view(), &bundle[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := in.apply(world.HoldDropped{Name: name}); err != nil {
+		return violated("%v", err)
+	}
+	if noted.outside == in.outside {
+		return violated("pods were evicted for %s, and it does not start: %v", name, refusal)
+	}
+	return nil
+}
+
+// withdraw takes back what is not needed any more.
+func (in *interp) withdraw() error {
 	for _, name := range in.world.NeedlessLoans() {
+		in.outside++
 		if err := in.apply(world.ResizeRefused{Name: name}); err != nil {
 			return err
 		}
 	}
 	for _, name := range in.world.Needless() {
+		in.outside++
 		if err := in.apply(world.EvictRefused{Name: name}); err != nil {
 			return err
 		}
@@ -171,7 +224,7 @@ func (in *interp) rounds(c *call) ([]string, error) {
 		}
 		most = n
 	}
-	decisions := 0
+	decisions, before := 0, len(in.evicted)
 	for round := range most {
 		snapshot := in.world.Snapshot()
 		plan := engine.Decide(snapshot, in.nextCycle(decision.CycleReview), in.policy, &in.memo)
@@ -180,6 +233,9 @@ func (in *interp) rounds(c *call) ([]string, error) {
 		}
 		if err := in.commit(&snapshot.View, &plan, false); err != nil {
 			return nil, err
+		}
+		if name := in.evictedTwice(before); name != "" {
+			return nil, violated("pod %s was evicted twice while nothing happened", name)
 		}
 		decisions += len(plan.Decisions)
 	}
@@ -218,7 +274,7 @@ func (in *interp) outcome(c *call) ([]string, error) {
 }
 
 // evict tells a pod to go, as an operator would. It leaves when its outcome
-// says so.
+// says so, or after the time that it takes to stop.
 func (in *interp) evict(name string) error {
 	id, err := in.pod(name)
 	if err != nil {
@@ -226,9 +282,17 @@ func (in *interp) evict(name string) error {
 	}
 	in.cycle++
 	p := in.view().Pod(id)
-	return in.apply(world.Accepted{Decision: decision.Decision{
+	d := decision.Decision{
 		ID:     chance.Hash(in.cycle, p.Key, uint64(p.Attempt), uint64(cluster.ActionEvict)),
 		Action: cluster.ActionEvict, Pod: id, Subject: p.Key, Row: cluster.Ref{ID: int32(id), Generation: p.Generation},
 		Place: p.Placement, Deadline: moment.Never,
-	}})
+	}
+	if err := in.apply(world.Accepted{Decision: d}); err != nil {
+		return err
+	}
+	in.evicted = append(in.evicted, eviction{pod: name, job: in.jobName(p.Spec.Job), taker: "an operator", at: in.now})
+	if span := in.stopping(name); span > 0 {
+		return in.plan(due{at: in.now.Add(span), intent: d.ID, name: name, kind: dueGone})
+	}
+	return nil
 }

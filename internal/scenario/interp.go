@@ -23,6 +23,7 @@ type statement struct {
 // call is a statement that is being run.
 type call struct {
 	words
+	text  string
 	block []blockLine
 }
 
@@ -31,7 +32,7 @@ func (c *call) reader(of string) *reader { return &reader{of: of, w: &c.words} }
 
 // statements is the whole language, family by family.
 func statements() []statement {
-	return slices.Concat(policyStatements(), nodeStatements(), podStatements(), groupStatements(), tieStatements(), queueStatements(), budgetStatements(), cycleStatements(), showStatements(), explainStatements())
+	return slices.Concat(policyStatements(), nodeStatements(), podStatements(), groupStatements(), tieStatements(), queueStatements(), budgetStatements(), cycleStatements(), timeStatements(), restartStatements(), showStatements(), explainStatements())
 }
 
 // Limits on what one file builds, so that a slip of the finger ends in a
@@ -59,8 +60,22 @@ type interp struct {
 	nodes    int // added so far
 	pods     int
 
+	slow     latencies
+	due      []due // by time
+	refusals []refusal
+	paused   map[string]*paused // by pod
+	failed   map[string]int     // refused binds in a row, by pod
+	specs    map[string]world.PodAdded
+	guards   map[string]string      // budgets, by pod
+	stops    map[string]moment.Span // how long a pod takes to stop, where that was said
+	outside  uint64                 // counts what happened that was not decided
+	fault    error                  // of the outcome that was told last
+	past     []past                 // all events
+	evicted  []eviction
+
 	because  map[string]decision.Explanation // of the pods that were placed, by name
 	held     []decision.Decision             // binds that come after evictions under way
+	notes    map[uint64]note                 // on them, by decision
 	excluded []exclusion
 	// selectors are the conditions on parts of cards that pods have named.
 	selectors []selector
@@ -71,7 +86,8 @@ type interp struct {
 func newInterp() *interp {
 	in := &interp{
 		table: statements(), world: world.New(), policies: policies(), rows: maxRows,
-		because: make(map[string]decision.Explanation),
+		because: make(map[string]decision.Explanation), notes: make(map[uint64]note), paused: make(map[string]*paused), failed: make(map[string]int),
+		specs: make(map[string]world.PodAdded), guards: make(map[string]string), stops: make(map[string]moment.Span),
 	}
 	for i := range in.table {
 		in.names = append(in.names, in.table[i].name)
@@ -82,14 +98,17 @@ func newInterp() *interp {
 
 // do runs one statement. An error is a refusal, unless it is a *Violation.
 func (in *interp) do(s *stmt) ([]string, error) {
-	c := &call{words: split(s.text), block: s.block}
+	c := &call{words: split(s.text), text: s.text, block: s.block}
 	i := slices.Index(in.names, c.name)
 	if i < 0 {
 		return nil, fmt.Errorf("statement %q: no such statement%s", c.name, suggest(c.name, in.names))
 	}
 	row := &in.table[i]
-	if err := c.conform(&row.form); err != nil {
+	if err := c.conform(&row.form); err != nil && row.name != "at" { // the rest of its line is another statement's
 		return nil, err
+	}
+	if !slices.Contains(ownDoing(), row.name) {
+		in.outside++
 	}
 	if !row.block && len(c.block) > 0 {
 		return nil, fmt.Errorf("%s: indented line %q: this statement has none", c.name, c.block[0].text)
@@ -97,7 +116,18 @@ func (in *interp) do(s *stmt) ([]string, error) {
 	return row.run(in, c)
 }
 
-func (in *interp) apply(e world.Event) error { return in.world.Apply(in.now, e) }
+func (in *interp) apply(e world.Event) error {
+	err := in.world.Apply(in.now, e)
+	if err == nil {
+		in.past = append(in.past, past{in.now, e})
+	}
+	return err
+}
+
+// ownDoing are the statements that are not events from outside.
+func ownDoing() []string {
+	return []string{"decide", "rounds", "after", "run", "at", "flap", "latency", "outcome", "show", "explain", "why", "restart"}
+}
 
 // view shows the world as it is now.
 func (in *interp) view() *cluster.View { return in.world.View() }

@@ -25,7 +25,7 @@ func podStatements() []statement {
 	return []statement{
 		{"pod", form{
 			usage: "NAME [gpus=N] …", least: 1, most: 1, flags: append(linkFlags(), "protected", "never-preempts", "ranks"),
-			fields: append(append(requestFields(), tieFields()...), "count", "priority", "queue", "group", "sla", "kind", "expected", "budget", "rank"),
+			fields: append(append(requestFields(), tieFields()...), "count", "priority", "queue", "group", "sla", "kind", "expected", "budget", "stops-in", "rank"),
 		}, true, (*interp).addPod},
 		{"start", form{usage: "NAME…", least: 1, most: maxCount}, false, func(in *interp, c *call) ([]string, error) {
 			return in.eachPod(c, func(name string) error { return in.apply(world.Started{Name: name}) })
@@ -55,7 +55,7 @@ func (in *interp) addPod(c *call) ([]string, error) {
 	if r.has("rank") || r.has("ranks") {
 		e.Ranked, e.Rank = true, int32(r.number("rank", 0, 0, math.MaxInt32))
 	}
-	budget := r.name("budget")
+	budget, stops := r.name("budget"), r.span("stops-in", 0)
 	r.ties(&e)
 	names := numbered(name, r.number("count", 1, 1, maxCount))
 	requests, err := in.requests(r, c.block)
@@ -86,6 +86,11 @@ func (in *interp) addPod(c *call) ([]string, error) {
 		e.Name = n
 		if err := in.apply(e); err != nil {
 			return nil, err
+		}
+		in.specs[n], in.guards[n] = e, budget
+		delete(in.stops, n)
+		if stops > 0 {
+			in.stops[n] = stops
 		}
 		if budget != "" {
 			if err := in.apply(world.Guarded{Name: n, Budget: budget}); err != nil {
@@ -213,6 +218,10 @@ func (in *interp) remove(name string) error {
 // eachPod does the same to all pods named. The first refusal ends it.
 func (in *interp) eachPod(c *call, do func(string) error) ([]string, error) {
 	for _, name := range c.args {
+		if _, aside := in.paused[name]; aside && c.name == "delete" {
+			delete(in.paused, name)
+			continue
+		}
 		if _, err := in.pod(name); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}

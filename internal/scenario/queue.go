@@ -190,7 +190,8 @@ func (in *interp) beginEpochs(until moment.Instant) error {
 	epoch := int64(cluster.QuotaEpoch)
 	last := int64(until) / epoch
 	for n := max(int64(in.now)/epoch+1, last-mostEpochs); n <= last; n++ {
-		if err := in.world.Apply(moment.Instant(n*epoch), world.EpochBegan{}); err != nil {
+		in.now = moment.Instant(n * epoch)
+		if err := in.apply(world.EpochBegan{}); err != nil {
 			return err
 		}
 	}

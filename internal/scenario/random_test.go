@@ -43,7 +43,7 @@ func randomText(policy string, seed int64) string {
 			pick("", "", "", " model=A100", " model=T4,A100", " min-gpu-memory=30GiB") + pick("", "", "", " same-island", " same-numa")
 	}
 	for range statementsPerText {
-		switch s.Below(17) {
+		switch s.Below(20) {
 		case 0, 1:
 			fmt.Fprintf(&b, "node %s cpu=8 pods=5 gpus=%s%s%s\n", node(), pick("2xA100", "4xA100", "2xT4,2xA100", "4xT4"), pick("", " places=8 counters=compute=7", " places=8 counters=compute=7 islands=2", " islands=2", " islands=2 numa=2"),
 				pick("", "", " authority=plugin", " sharing=none", " partitions=7:1g=1,3g=3", " taint=k=v:NoSchedule", " labels=pool=x", " gpu-memory=unknown")+pick("", " rack=r1", " rack=r2", " rack=r1 zone=z"))
@@ -73,6 +73,12 @@ func randomText(policy string, seed int64) string {
 		case 16:
 			fmt.Fprintf(&b, "%s\n", pick("group more min=3 hold=1m", "group more min=2 parent=all topology=node:preferred,rack", "group more min=2 topology=island comm=ring", "group all groups=all topology=rack",
 				"change-group two parent=all", "change-group more wished=3 groups=1", "change-group two topology=node", "change-group two min=1", "change-group two min=3 hold=10m", "remove-group more"))
+		case 17:
+			fmt.Fprintf(&b, "%s\n", pick("latency bind=2s evict=30s start=10s", "latency bind=1s", "latency", "run 25s", "run 1m", "restart scheduler"))
+		case 18:
+			fmt.Fprintf(&b, "refuse %s %s%s\n", pick("bind", "bind", "evict"), pod(), pick("", " times=1", " times=3"))
+		case 19:
+			fmt.Fprintf(&b, "%s\n", pick("flap "+node()+" every=20s times=2", "at 15s device "+node()+" 0 sick", "at 40s remove-node "+node(), "at 5s evict "+pod(), "at 3s pod "+pod()+" cpu=1 stops-in=1m", "show evictions"))
 		case 15:
 			b.WriteString(pick("after 5m", "rounds", "show digest") + "\n")
 		}

@@ -153,10 +153,7 @@ func (in *interp) checked(s *stmt) (lines []string, err error) {
 	if broken := new(Violation); errors.As(refusal, &broken) {
 		return nil, refusal
 	}
-	if err := in.release(); err != nil {
-		return nil, violated("held binds: %v", err)
-	}
-	if err := in.check(); err != nil {
+	if err := in.settled(); err != nil {
 		return nil, err
 	}
 	return lines, refusal

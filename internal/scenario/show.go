@@ -19,7 +19,7 @@ func showStatements() []statement {
 
 // show prints a table of one kind of thing.
 func (in *interp) show(c *call) ([]string, error) {
-	kinds := []string{"nodes", "pods", "devices", "queues", "groups", "waiting", "domains", "intents", "classes", "digest"}
+	kinds := []string{"nodes", "pods", "devices", "queues", "groups", "waiting", "domains", "intents", "evictions", "classes", "digest"}
 	kind := slices.Index(kinds, c.args[0])
 	if kind < 0 {
 		return nil, fmt.Errorf("show: kind %q: no such kind%s", c.args[0], suggest(c.args[0], kinds))
@@ -30,7 +30,7 @@ func (in *interp) show(c *call) ([]string, error) {
 	if c.args[0] == "devices" {
 		return in.showDevices(c.args[1])
 	}
-	return [...]func() []string{in.showNodes, in.showPods, nil, in.showQueues, in.showGroups, in.showWaiting, in.showDomains, in.showIntents, in.showClasses, in.showDigest}[kind](), nil
+	return [...]func() []string{in.showNodes, in.showPods, nil, in.showQueues, in.showGroups, in.showWaiting, in.showDomains, in.showIntents, in.showEvictions, in.showClasses, in.showDigest}[kind](), nil
 }
 
 // table prints rows in aligned columns under a heading; without rows it says
@@ -155,6 +155,8 @@ func (in *interp) showWaiting() []string {
 		}
 		rows = append(rows, []string{p.Spec.Name, in.now.Since(p.Arrived).String(), text})
 	}
+	rows = append(rows, in.pausedRows()...)
+	slices.SortFunc(rows, func(a, b []string) int { return compareNames(a[0], b[0]) })
 	return table("pod|waits|for", rows)
 }
 
@@ -168,9 +170,32 @@ func (in *interp) showDomains() []string {
 		if d.Parent != cluster.None {
 			parent = v.Domains.At(int32(d.Parent)).Name
 		}
-		rows = append(rows, append([]string{d.Name, d.Level.String(), parent}, totals(&d.Totals)...))
+		row := append([]string{d.Name, d.Level.String(), parent}, totals(&d.Totals)...)
+		rows = append(rows, append(row, in.freeIn(cluster.DomainID(id))...))
 	}
-	return table("domain|level|parent|nodes ready|gpus idle|milli free", rows)
+	return table("domain|level|parent|nodes ready|gpus idle|milli free|largest block|cpu free|memory free|pods free", rows)
+}
+
+// freeIn sums what is free on the ready nodes of a domain: the most idle cards of
+// one node, CPU, memory and slots for pods.
+func (in *interp) freeIn(domain cluster.DomainID) []string {
+	v := in.view()
+	block, free := int32(0), [3]int64{}
+	for _, id := range in.liveNodes() {
+		n := v.Node(id)
+		at := n.Spec.Domain
+		for at != cluster.None && at != domain {
+			at = v.Domains.At(int32(at)).Parent
+		}
+		if at != domain || n.Life != cluster.LifeReady {
+			continue
+		}
+		block = max(block, n.IdleDevices)
+		for i, dim := range [...]cluster.Dim{cluster.DimCPU, cluster.DimMemory, cluster.DimPods} {
+			free[i] += n.Free.At(dim)
+		}
+	}
+	return []string{fmt.Sprint(block), cores(free[0]), size(free[1]), fmt.Sprint(free[2])}
 }
 
 func totals(t *cluster.Totals) []string {
