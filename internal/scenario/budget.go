@@ -39,3 +39,14 @@ func (in *interp) hasBudget(name string) bool {
 	}
 	return name == ""
 }
+
+// spend lowers a budget by one, as the cluster does when it takes an eviction in.
+func (in *interp) spend(name string) error {
+	v := in.view()
+	for i := range v.Budgets.Len() {
+		if b := v.Budgets.At(int32(i)); name != "" && b.Name == name && b.Left > 0 {
+			return in.apply(world.BudgetKnown{Name: name, Left: b.Left - 1})
+		}
+	}
+	return nil
+}

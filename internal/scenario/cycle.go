@@ -122,6 +122,9 @@ func (in *interp) carryOut(v *cluster.View, d *decision.Decision) error {
 	evict := d.Action == cluster.ActionEvict
 	span, kind := in.slow.bind, dueBound
 	if evict {
+		if err := in.spend(in.guards[name]); err != nil {
+			return err
+		}
 		span, kind = in.stopping(name), dueGone
 	}
 	if span > 0 {
@@ -264,7 +267,11 @@ func (in *interp) outcome(c *call) ([]string, error) {
 	case 2:
 		return nil, in.apply(world.Started{Name: name})
 	case 3:
-		return nil, in.apply(world.Evicted{Name: name})
+		err := in.apply(world.Evicted{Name: name})
+		if err == nil {
+			in.endEviction(name, "gone")
+		}
+		return nil, err
 	case 4:
 		return nil, in.apply(world.Resized{Name: name})
 	case 5:
@@ -290,7 +297,7 @@ func (in *interp) evict(name string) error {
 	if err := in.apply(world.Accepted{Decision: d}); err != nil {
 		return err
 	}
-	in.evicted = append(in.evicted, eviction{pod: name, job: in.jobName(p.Spec.Job), taker: "an operator", at: in.now})
+	in.evicted = append(in.evicted, eviction{pod: name, job: in.jobName(p.Spec.Job), taker: "an operator", at: in.now, outcome: "under way"})
 	if span := in.stopping(name); span > 0 {
 		return in.plan(due{at: in.now.Add(span), intent: d.ID, name: name, kind: dueGone})
 	}

@@ -45,6 +45,7 @@ func (in *interp) restart(c *call) ([]string, error) {
 // eviction is one that was decided.
 type eviction struct {
 	pod, job, taker string
+	outcome         string
 	at              moment.Instant
 }
 
@@ -55,10 +56,14 @@ func (in *interp) noteEvictions(v *cluster.View, bundle []decision.Decision, pla
 		if d.Action != cluster.ActionEvict {
 			continue
 		}
-		e := eviction{pod: v.Pod(d.Pod).Spec.Name, job: in.jobName(v.Pod(d.Pod).Spec.Job), taker: "-", at: in.now}
+		e := eviction{pod: v.Pod(d.Pod).Spec.Name, job: in.jobName(v.Pod(d.Pod).Spec.Job), taker: "-", at: in.now, outcome: "under way"}
 		for k := range plan.Decisions {
-			if taker := &plan.Decisions[k]; slices.Contains(taker.After, d.ID) {
-				e.taker = v.Pod(taker.Pod).Spec.Name
+			taker := &plan.Decisions[k]
+			if !slices.Contains(taker.After, d.ID) || e.taker != "-" && !shareDevice(taker, d) {
+				continue
+			}
+			e.taker = v.Pod(taker.Pod).Spec.Name
+			if shareDevice(taker, d) {
 				break
 			}
 		}
@@ -66,10 +71,30 @@ func (in *interp) noteEvictions(v *cluster.View, bundle []decision.Decision, pla
 	}
 }
 
+// shareDevice says whether two decisions are about the same card.
+func shareDevice(a, b *decision.Decision) bool {
+	return slices.ContainsFunc(a.Place.Grants, func(g cluster.Grant) bool {
+		return slices.ContainsFunc(b.Place.Grants, func(h cluster.Grant) bool { return g.Device == h.Device })
+	})
+}
+
+// endEviction writes down what came of the eviction of a pod.
+func (in *interp) endEviction(pod, outcome string) {
+	for i := len(in.evicted) - 1; i >= 0; i-- {
+		if e := &in.evicted[i]; e.pod == pod && e.outcome == "under way" {
+			e.outcome = outcome
+			return
+		}
+	}
+}
+
 // evictedTwice names a pod that was, from the given place of the list on.
 func (in *interp) evictedTwice(from int) string {
 	seen := make(map[string]bool)
 	for _, e := range in.evicted[from:] {
+		if e.outcome == "refused" {
+			continue
+		}
 		if seen[e.pod] {
 			return e.pod
 		}
@@ -91,9 +116,9 @@ func (in *interp) showEvictions() []string {
 				nth++
 			}
 		}
-		rows = append(rows, []string{e.pod, e.job, fmt.Sprintf("%d of %d", nth, times[e.pod]), e.at.String(), e.taker})
+		rows = append(rows, []string{e.pod, e.job, fmt.Sprintf("%d of %d", nth, times[e.pod]), e.at.String(), e.taker, e.outcome})
 	}
-	return table("pod|job|time|at|for", rows)
+	return table("pod|job|time|at|for|outcome", rows)
 }
 
 func (in *interp) jobName(id cluster.JobID) string {

@@ -329,6 +329,7 @@ func (in *interp) carry(name string, evict bool) string {
 	if in.refused(evict, name) {
 		in.outside++
 		if evict {
+			in.endEviction(name, "refused")
 			in.fault = in.apply(world.EvictRefused{Name: name})
 			return "the eviction of " + name + " is refused"
 		}
@@ -339,6 +340,7 @@ func (in *interp) carry(name string, evict bool) string {
 		return fmt.Sprintf("the bind of %s is refused, it is tried again in %v", name, pause)
 	}
 	if evict {
+		in.endEviction(name, "gone")
 		in.fault = in.apply(world.Evicted{Name: name})
 		return name + " is gone"
 	}
