@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -38,6 +39,19 @@ func TestManual(t *testing.T) {
 	for _, name := range newInterp().names {
 		if !said[name] {
 			t.Errorf("the manual has no example of %s", name)
+		}
+	}
+	text := strings.Join(examples(t, manual), "")
+	for _, row := range newInterp().table {
+		for _, field := range row.fields {
+			if !strings.Contains(text, field+"=") {
+				t.Errorf("the manual does not tell of field %s of %s", field, row.name)
+			}
+		}
+		for _, flag := range row.flags {
+			if !regexp.MustCompile(`[^a-z-]` + flag + `[^a-z-]`).MatchString(text) {
+				t.Errorf("the manual does not tell of word %s of %s", flag, row.name)
+			}
 		}
 	}
 }
