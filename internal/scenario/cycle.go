@@ -203,10 +203,14 @@ func (in *interp) withdraw() error {
 		}
 	}
 	for _, name := range in.world.Needless() {
+		if slices.ContainsFunc(in.due, func(d due) bool { return d.kind == dueGone && d.name == name }) {
+			continue // it was told to go, and does
+		}
 		in.outside++
 		if err := in.apply(world.EvictRefused{Name: name}); err != nil {
 			return err
 		}
+		in.endEviction(name, "withdrawn")
 	}
 	return nil
 }

@@ -92,10 +92,14 @@ func (w *World) place(ds []decision.Decision, held bool) error {
 				w.giveBack(ds[i].Pod)
 			}
 		}
+		aside := w.setAside(ds)
 		for i := range ds {
 			if err := w.placeOne(&ds[i], held); err != nil {
 				return err
 			}
+		}
+		for _, r := range aside {
+			w.ledger.Reserve(r.pod, r.place)
 		}
 		return w.starts(ds)
 	})
@@ -108,6 +112,29 @@ func (w *World) place(ds []decision.Decision, held bool) error {
 		}
 	}
 	return err
+}
+
+// reservation is room that a pod holds.
+type reservation struct {
+	pod   cluster.PodID
+	place cluster.Placement
+}
+
+// setAside gives back, for as long as binds are charged, the room on their nodes that
+// other pods hold and that is still to be left for them: it is not in the way of room
+// that has been left.
+func (w *World) setAside(ds []decision.Decision) []reservation {
+	var out []reservation
+	for i := range ds {
+		for _, id := range slices.Clone(w.ledger.Node(ds[i].Place.Node).Pods) {
+			p := w.ledger.Pod(id)
+			if in := w.heldBy(id); in != nil && p.Phase == cluster.PhasePlacing && p.Reserved && w.UnderWay(in.After) {
+				out = append(out, reservation{pod: id, place: p.Placement})
+				w.giveBack(id)
+			}
+		}
+	}
+	return out
 }
 
 func (w *World) placeOne(d *decision.Decision, held bool) error {
