@@ -97,6 +97,7 @@ type round struct {
 	retries    int64                       // how many more hypotheses about groups may fail
 	line       turns
 	standing   *share.Standing // of the queues; nil without any
+	surveyed   bool            // standing is what it is
 	because    map[cluster.PodID]decision.Explanation
 	// closed holds, per kin and shape, what binds where relations leave no node.
 	closed map[tie]closed

@@ -34,11 +34,27 @@ func (r *round) makeWay() {
 	if len(line) == 0 {
 		return
 	}
-	r.lineUp(line)
+	r.survey()
 	r.ways = yield.New(r.txn, r.cycle, *r.policy.Yields, r.court())
 	s := sweep{round: r, hopeless: make(map[claimant]refusal)}
 	reasons := make(map[cluster.PodID]refusal)
-	for pod, more := r.next(); more; pod, more = r.next() {
+	// While nothing is freed, those to whom nobody may give way are passed over.
+	bars := bars{round: r}
+	hopes := bars.open(line)
+	if hopes > 0 {
+		r.lineUp(line)
+	}
+	for hopes > 0 || s.freed {
+		pod, more := r.next()
+		if !more {
+			break
+		}
+		if !s.freed {
+			if bars.barred(pod) {
+				continue
+			}
+			hopes--
+		}
 		if r.orphaned(pod) {
 			continue
 		}

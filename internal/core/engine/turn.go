@@ -24,10 +24,18 @@ func (r *round) lineUp(pods []cluster.PodID) {
 	if !r.policy.Shares || len(pods) == 0 {
 		return
 	}
-	if r.standing = share.Survey(&r.txn.Base().View); r.standing != nil {
+	if r.survey(); r.standing != nil {
 		r.line.shares = r.standing.Line(r.txn.View(), pods, func(a, b cluster.PodID) int {
 			return compare(&r.txn.Base().View, r.cycle, a, b)
 		})
+	}
+}
+
+// survey computes the standing of the queues, once in a cycle: it goes by the world as
+// the cycle found it.
+func (r *round) survey() {
+	if r.policy.Shares && !r.surveyed {
+		r.standing, r.surveyed = share.Survey(&r.txn.Base().View), true
 	}
 }
 

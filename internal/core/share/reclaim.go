@@ -75,6 +75,22 @@ func (s *Standing) Above(v *cluster.View, taker, victim cluster.QueueID, need, g
 	return above && from != to, stays
 }
 
+// Reclaims says whether pods of a queue may take so much back from any other at all:
+// some queue is above its fair share of what they need, and they are entitled to take
+// from it.
+func (s *Standing) Reclaims(v *cluster.View, taker cluster.QueueID, need *cluster.Amount) bool {
+	for i := range s.rows {
+		r := &s.rows[i]
+		if len(r.children) > 0 || r.parent < 0 {
+			continue
+		}
+		if above, _ := s.Above(v, taker, r.queue, need, need); above && s.Entitled(v, taker, r.queue, need) {
+			return true
+		}
+	}
+	return false
+}
+
 // above says whether row at is on the path from a row to the top.
 func (s *Standing) above(from, at int32) bool {
 	for ; from >= 0; from = s.rows[from].parent {

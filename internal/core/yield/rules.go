@@ -55,6 +55,8 @@ type Court interface {
 	// Above says whether the victim's queues are above their shares now, in something
 	// that the taker needs, and whether they are not below after giving so much.
 	Above(v *cluster.View, taker, victim cluster.QueueID, need, gives *cluster.Amount) (above, stays bool)
+	// Reclaims says whether both hold of any queue.
+	Reclaims(v *cluster.View, taker cluster.QueueID, need *cluster.Amount) bool
 }
 
 // Cost is what it costs that a set of victims goes; the smaller in the first field

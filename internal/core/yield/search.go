@@ -74,6 +74,13 @@ func New(t *cluster.Txn, c decision.Cycle, r Rules, court Court) *Search {
 // these are.
 func (s *Search) Exhausted() (int64, bool) { return s.budget, s.left <= 0 }
 
+// Barred says whether nobody at all may give way to a taker: no queue is above its
+// share that the taker is entitled to, and no priority is lower.
+func (s *Search) Barred(t *Taker) bool {
+	v := s.txn.View()
+	return t.Priority <= s.base.LowestPriority && (s.court == nil || s.rules.PrioritiesAlone || !s.court.Reclaims(v, t.Queue, &t.Need))
+}
+
 // Moved tells that a node has changed: somebody was placed there.
 func (s *Search) Moved(node cluster.NodeID) { s.moved = append(s.moved, node) }
 
