@@ -231,6 +231,10 @@ type PodSpec struct {
 	Own PodOwn
 }
 
+// Plain says whether there is no more to a pod than one shape: no group and no second
+// choice.
+func (s *PodSpec) Plain() bool { return s.Group == None && len(s.Alternatives) == 0 }
+
 // PodOwn is what a pod says of itself that its job says otherwise.
 type PodOwn struct {
 	Queue     QueueID // None: nothing said

@@ -5,7 +5,7 @@ import "github.com/headrace-dev/headrace/internal/core/cluster"
 // bars remembers to whom nobody may give way, as the cycle stands before anybody has.
 type bars struct {
 	*round
-	known map[claimant]bool // of those with no more than the lowest priority
+	known map[ask]bool // of those with no more than the lowest priority
 }
 
 // barred says whether nobody may give way to a pod, nor to any of the unit without
@@ -40,15 +40,14 @@ func (b *bars) alone(pod cluster.PodID) bool {
 	if spec.Priority > b.txn.Base().LowestPriority {
 		return false
 	}
-	of := claimant{of: tie{shape: spec.Shape}, queue: spec.Queue}
+	of := ask{spec.Queue, spec.Shape}
 	barred, known := b.known[of]
 	if !known {
 		if b.known == nil {
-			b.known = make(map[claimant]bool)
+			b.known = make(map[ask]bool)
 		}
 		barred = b.ways.Barred(b.taker(pod))
 		b.known[of] = barred
 	}
 	return barred
 }
-

@@ -33,8 +33,9 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 		return carryOut(t, c, p, m)
 	}
 
-	// 3. What was lent until now comes back first of all. Then share: whose turn is it, among those for whom there is room at all?
-	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len())}
+	// 3. What was lent until now comes back first of all. Then share: whose turn is it,
+	// among those for whom there is room at all?
+	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len()), roomy: make([]uint64, s.Shapes.Len())}
 	r.repay()
 	line := inLine(&s.View, c)
 	r.muster(line)
@@ -87,10 +88,14 @@ type round struct {
 	waiting []decision.Waiting
 	// full holds, per shape, what binds where there is no room left in this cycle.
 	// Room only shrinks while pods are placed, so the answer stands.
-	full   []*decision.Reason
-	looks  int               // rises with every look at the line, and every turn
-	trying int               // how many tries are neither kept nor regretted yet
-	filled []cluster.ShapeID // those that became full since try
+	full []*decision.Reason
+	// roomy says, per shape, at which stand of the memo there was room for it.
+	roomy   []uint64
+	bound   map[ask]*decision.Reason // what binds plain pods, as of boundAt and until a place is taken
+	boundAt int                      // the look
+	looks   int                      // rises with every look at the line, and every turn
+	trying  int                      // how many tries are neither kept nor regretted yet
+	filled  []cluster.ShapeID        // those that became full since try
 	// squads are the groups that have not got their minimum; nil without such.
 	squads     []squad
 	turnedAway map[uint64]*decision.Reason // why alike groups do not start
@@ -120,7 +125,14 @@ func (r *round) hopeful(line []cluster.PodID) []cluster.PodID {
 // mayHope says whether a pod may have room; where it has none it waits, with what
 // binds.
 func (r *round) mayHope(pod cluster.PodID) bool {
+	p := r.txn.View().Pod(pod)
 	switch {
+	case p.Kin == 0 && p.Spec.Plain():
+		if !r.isFull(p.Spec.Shape) {
+			return true
+		}
+		r.waiting = append(r.waiting, decision.Waiting{Pod: pod, Why: r.bindsPlain(pod, p.Spec)})
+		return false
 	case r.seated(pod):
 		return false
 	case r.hopeless(pod):
@@ -149,7 +161,11 @@ func (r *round) isFull(shape cluster.ShapeID) bool {
 	if r.full[shape] != nil {
 		return true
 	}
+	if r.roomy[shape] == r.memo.stand() {
+		return false
+	}
 	if _, value := r.memo.best(r.txn.View(), shape); value != unfit {
+		r.roomy[shape] = r.memo.stand()
 		return false
 	}
 	why := r.memo.reason(r.txn.View(), shape)
@@ -158,6 +174,27 @@ func (r *round) isFull(shape cluster.ShapeID) bool {
 		r.filled = append(r.filled, shape)
 	}
 	return true
+}
+
+// ask names plain pods that are bound by the same.
+type ask struct {
+	queue cluster.QueueID
+	shape cluster.ShapeID
+}
+
+// bindsPlain is what binds a pod with nothing to it but its queue and its shape: what
+// binds those who ask alike, within one look at the line.
+func (r *round) bindsPlain(pod cluster.PodID, spec *cluster.PodSpec) *decision.Reason {
+	if r.bound == nil || r.boundAt != r.looks {
+		r.bound, r.boundAt = make(map[ask]*decision.Reason), r.looks
+	}
+	of := ask{spec.Queue, spec.Shape}
+	why := r.bound[of]
+	if why == nil {
+		why = r.why(pod, spec.Shape)
+		r.bound[of] = why
+	}
+	return why
 }
 
 // wait leaves a pod without a place, with the reason.
@@ -306,6 +343,7 @@ func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.Node
 		because.LeaseEnds = leaseEnds(v, &place)
 	}
 	r.explain(pod, because)
+	r.bound = nil
 	r.memo.touch(node)
 	r.used(v.Pod(pod).Spec.Queue)
 	return true

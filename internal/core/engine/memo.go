@@ -160,6 +160,9 @@ func (m *Memo) forgetDirty() {
 // touch tells that a node of the transaction changed.
 func (m *Memo) touch(node cluster.NodeID) { m.dirty = append(m.dirty, node) }
 
+// stand changes whenever a node may have; it is never zero.
+func (m *Memo) stand() uint64 { return (m.epoch+1)<<32 | uint64(len(m.dirty)) }
+
 // close ends a cycle: what the transaction touched may be otherwise in the next
 // snapshot.
 func (m *Memo) close(t *cluster.Txn) {

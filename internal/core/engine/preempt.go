@@ -59,7 +59,7 @@ func (r *round) makeWay() {
 			continue
 		}
 		if unit := r.waitingUnit(pod); unit != cluster.None {
-			s.serveGroup(unit)
+			s.serveUnit(unit)
 			continue
 		}
 		if !r.seated(pod) && !s.placed(pod) {
@@ -129,6 +129,9 @@ func (r *round) takers() []cluster.PodID {
 type sweep struct {
 	*round
 	freed bool // something was evicted, which may make room for more pods
+	moves int  // rises with all that is placed
+	// refused holds, of groups that are alike, at how many moves nothing could be done.
+	refused map[uint64]int
 	// hopeless holds for whom nothing could be done. With a lower priority, less can.
 	hopeless map[claimant]refusal
 }
@@ -162,10 +165,12 @@ func (s *sweep) serve(pod cluster.PodID) (no refusal, fits bool) {
 		return no, false
 	}
 	if s.freed && s.fill(pod) {
+		s.moves++
 		return no, true
 	}
 	t := s.taker(pod)
 	if set := s.ways.Best(t); set != nil && s.carry(t, set) {
+		s.moves++
 		return no, true
 	}
 	no = refusal{priority: spec.Priority}
@@ -279,6 +284,31 @@ func (r *round) timeHolds(decisions []decision.Decision) {
 			last = max(last, ends[id])
 		}
 		d.Deadline = last.Add(r.policy.Yields.Hold)
+	}
+}
+
+// serveUnit serves a group, unless one that is alike was refused and nothing has
+// changed since.
+func (s *sweep) serveUnit(unit cluster.GroupID) {
+	alike := s.likeness(unit)
+	if alike != 0 {
+		for _, pod := range s.squads[unit].members {
+			alike += chance.Mix(uint64(uint32(s.txn.View().Pod(pod).Spec.Priority)))
+		}
+		if at, known := s.refused[alike]; known && at == s.moves {
+			return
+		}
+	}
+	before := s.txn.View().Group(unit).TreePlaced
+	s.serveGroup(unit)
+	switch {
+	case s.txn.View().Group(unit).TreePlaced != before:
+		s.moves++
+	case alike != 0:
+		if s.refused == nil {
+			s.refused = make(map[uint64]int)
+		}
+		s.refused[alike] = s.moves
 	}
 }
 

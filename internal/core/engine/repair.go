@@ -115,6 +115,7 @@ type trial struct {
 
 // undo rolls back, and tells the memo.
 func (r *round) undo(t trial) {
+	r.bound = nil
 	pods := r.txn.TouchedSince(t.mark)
 	r.txn.Rollback(t.mark)
 	for _, pod := range pods {

@@ -28,10 +28,9 @@ type Line struct {
 
 // lane is a row of the tree with those that wait in it.
 type lane struct {
-	pods   []waiter // of a row without children
+	pods   []waiter // of a row without children; a heap, once heaped
 	ahead  bool     // the next one is the first
-	sorted bool
-	turns  int // pods brought forward one by one
+	heaped bool     // but for the first, where it is not ahead
 	// below are the children with anybody waiting, as a heap; at is the position in
 	// that of the row above, -1 outside.
 	below []int32
@@ -87,8 +86,9 @@ func (l *Line) Next() (cluster.PodID, bool) {
 		at = l.lanes[at].below[0]
 	}
 	lane := &l.lanes[at]
-	pod := lane.pods[0].pod
-	lane.pods, lane.ahead = lane.pods[1:], lane.sorted
+	pod, last := lane.pods[0].pod, len(lane.pods)-1
+	lane.pods[0] = lane.pods[last]
+	lane.pods, lane.ahead = lane.pods[:last], false
 	l.left--
 	l.last = at
 	return pod, true
@@ -110,11 +110,12 @@ func (l *Line) Keep(hope func(cluster.ShapeID) bool, keep func(cluster.PodID) bo
 		if len(lane.pods) == 0 {
 			continue
 		}
-		first := lane.pods[0].pod
+		first, before := lane.pods[0].pod, len(lane.pods)
 		lane.pods = slices.DeleteFunc(lane.pods, func(w waiter) bool {
 			return (w.shape == cluster.None || !hope(w.shape)) && !keep(w.pod)
 		})
-		lane.ahead = lane.ahead && len(lane.pods) > 0 && (lane.sorted || lane.pods[0].pod == first)
+		lane.ahead = lane.ahead && len(lane.pods) > 0 && lane.pods[0].pod == first
+		lane.heaped = lane.heaped && len(lane.pods) == before
 		l.left += len(lane.pods)
 	}
 	l.last, l.sifting = -1, false
@@ -197,29 +198,39 @@ func (s *Standing) excess(k int, over int64) int64 {
 	return quantity.MulDiv(over, whole, max(s.rows[s.root()].quota[k], 1))
 }
 
-// sortAfter is how many pods are brought forward one by one before the whole lane
-// is sorted: most cycles have room for few.
-const sortAfter = 16
-
-// bringForward moves the pod whose turn it is to the head of the lane.
+// bringForward moves the pod whose turn it is to the head of the lane. Most cycles have
+// room for few of very many: a heap orders no more of them than that.
 func (l *Line) bringForward(lane *lane) {
 	switch {
 	case lane.ahead:
 		return
-	case lane.turns >= sortAfter:
-		slices.SortFunc(lane.pods, func(a, b waiter) int { return l.compare(a.pod, b.pod) })
-		lane.sorted = true
+	case lane.heaped:
+		l.sink(lane.pods, 0)
 	default:
-		first := 0
-		for i := range lane.pods {
-			if l.compare(lane.pods[i].pod, lane.pods[first].pod) < 0 {
-				first = i
-			}
+		for i := len(lane.pods)/2 - 1; i >= 0; i-- {
+			l.sink(lane.pods, i)
 		}
-		lane.pods[0], lane.pods[first] = lane.pods[first], lane.pods[0]
-		lane.turns++
+		lane.heaped = true
 	}
 	lane.ahead = true
+}
+
+// sink puts a pod below those of its part of the heap that come before it.
+func (l *Line) sink(pods []waiter, at int) {
+	for {
+		next := 2*at + 1
+		if next >= len(pods) {
+			return
+		}
+		if next+1 < len(pods) && l.compare(pods[next+1].pod, pods[next].pod) < 0 {
+			next++
+		}
+		if l.compare(pods[at].pod, pods[next].pod) <= 0 {
+			return
+		}
+		pods[at], pods[next] = pods[next], pods[at]
+		at = next
+	}
 }
 
 // order compares two siblings; the lesser has the turn.
