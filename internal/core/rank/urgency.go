@@ -21,6 +21,9 @@ func Urgency(p *cluster.Pod, now moment.Instant) int64 {
 
 // CompareUrgency returns 1 when a is more urgent than b, exactly.
 func CompareUrgency(a, b *cluster.Pod, now moment.Instant) int {
+	if a.Spec.SLATotal <= 0 && b.Spec.SLATotal <= 0 {
+		return 0 // most pods are promised nothing
+	}
 	ae, at := used(a, now)
 	be, bt := used(b, now)
 	return quantity.CompareProducts(ae, bt, be, at)
