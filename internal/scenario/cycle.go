@@ -74,7 +74,7 @@ func planLines(v *cluster.View, plan *decision.Plan) []string {
 }
 
 // commit accepts all decisions of a plan and, unless they are held, lets them
-// succeed at once, in the order of the plan. A decision that the very world it
+// succeed at once, in the order of the plan; who saves first goes when that is done. A decision that the very world it
 // was made for refuses is a fault.
 func (in *interp) commit(v *cluster.View, plan *decision.Plan, held bool) error {
 	in.cycle++
@@ -126,6 +126,9 @@ func (in *interp) carryOut(v *cluster.View, d *decision.Decision) error {
 			return err
 		}
 		span, kind = in.stopping(name), dueGone
+		if d.Save {
+			span = d.Deadline.Since(in.now)
+		}
 	}
 	if span > 0 {
 		return in.plan(due{at: in.now.Add(span), intent: d.ID, name: name, kind: kind})

@@ -18,7 +18,7 @@ func groupFields() []string {
 
 func groupStatements() []statement {
 	return []statement{
-		{"group", form{usage: "NAME min=N [queue=NAME] …", least: 1, most: 1, fields: append(groupFields(), "queue")}, false, (*interp).addGroup},
+		{"group", form{usage: "NAME min=N [queue=NAME] …", least: 1, most: 1, fields: append(groupFields(), "queue", "job")}, false, (*interp).addGroup},
 		{"change-group", form{usage: "NAME [min=N] …", least: 1, most: 1, fields: groupFields()}, false, (*interp).changeGroup},
 		{"remove-group", form{usage: "NAME", least: 1, most: 1}, false, func(in *interp, c *call) ([]string, error) {
 			return nil, in.apply(world.GroupRemoved{Name: c.args[0]})
@@ -33,7 +33,7 @@ func (in *interp) addGroup(c *call) ([]string, error) {
 	}
 	r := c.reader("group " + name)
 	e := world.GroupAdded{
-		Name: name, Minimum: int32(r.number("min", least(r), 0, math.MaxInt32)), Queue: r.name("queue"), Hold: r.span("hold", 0), Parent: r.name("parent"),
+		Name: name, Minimum: int32(r.number("min", least(r), 0, math.MaxInt32)), Queue: r.name("queue"), Job: r.name("job"), Hold: r.span("hold", 0), Parent: r.name("parent"),
 		Wished: int32(r.number("wished", 0, 0, math.MaxInt32)), Groups: r.groups(0), Topology: r.topology(nil), Comm: cluster.Pattern(r.oneOf("comm", "none", patterns())),
 	}
 	if r.err != nil {

@@ -25,7 +25,7 @@ func podStatements() []statement {
 	return []statement{
 		{"pod", form{
 			usage: "NAME [gpus=N] …", least: 1, most: 1, flags: append(linkFlags(), "protected", "never-preempts", "ranks"),
-			fields: append(append(requestFields(), tieFields()...), "count", "priority", "queue", "group", "sla", "kind", "expected", "budget", "stops-in", "rank"),
+			fields: append(append(requestFields(), tieFields()...), "count", "priority", "queue", "group", "job", "sla", "kind", "expected", "budget", "stops-in", "rank"),
 		}, true, (*interp).addPod},
 		{"start", form{usage: "NAME…", least: 1, most: maxCount}, false, func(in *interp, c *call) ([]string, error) {
 			return in.eachPod(c, func(name string) error { return in.apply(world.Started{Name: name}) })
@@ -49,7 +49,7 @@ func (in *interp) addPod(c *call) ([]string, error) {
 	}
 	r := c.reader("pod " + name)
 	e := world.PodAdded{
-		Kind: r.name("kind"), Queue: r.name("queue"), Group: r.name("group"), SLATotal: r.span("sla", 0), Expected: r.span("expected", 0),
+		Kind: r.name("kind"), Queue: r.name("queue"), Group: r.name("group"), Job: r.name("job"), SLATotal: r.span("sla", 0), Expected: r.span("expected", 0),
 		Priority: int32(r.number("priority", 0, math.MinInt32, math.MaxInt32)), Protected: r.has("protected"), PreemptNever: r.has("never-preempts"),
 	}
 	if r.has("rank") || r.has("ranks") {

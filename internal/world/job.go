@@ -32,9 +32,12 @@ type JobFacts struct {
 	Expected               moment.Span // declared run time; 0: not declared
 	Checkpoint             Checkpoint
 	// Disruptions is how often it may be evicted from now on; 0: there is no limit.
-	// A job that bears none is Unpreemptible.
+	// A job that never bore one is Unpreemptible; one that has none left, Spent.
 	Disruptions int32
 }
+
+// Spent is the Disruptions of a job that may not be evicted any more.
+const Spent = -1
 
 // JobAdded makes a job known. Pods and groups name it, before it comes or after.
 type JobAdded struct {
@@ -82,8 +85,11 @@ func (w *World) tellJob(name string, f *JobFacts) error {
 	}
 	j.Preemptible, j.MinWorkers, j.MaxWorkers, j.Expected = !f.Unpreemptible, f.MinWorkers, f.MaxWorkers, f.Expected
 	j.Checkpoint = cluster.Checkpoint{Last: f.Checkpoint.Last, Period: f.Checkpoint.Period, Write: f.Checkpoint.Write, Restart: f.Checkpoint.Restart}
-	if j.Disruptions = f.Disruptions; f.Disruptions == 0 {
+	switch j.Disruptions = f.Disruptions; f.Disruptions {
+	case 0:
 		j.Disruptions = cluster.None
+	case Spent:
+		j.Disruptions = 0
 	}
 	w.respecify(id)
 	return nil
@@ -100,7 +106,7 @@ func (w *World) validJob(f *JobFacts) error {
 		return fmt.Errorf("checkpoint at %v, every %v, written in %v, restart in %v: must not be negative", c.Last, c.Period, c.Write, c.Restart)
 	case c.Last > w.now:
 		return fmt.Errorf("checkpoint at %v: it is only %v", c.Last, w.now)
-	case f.Disruptions < 0:
+	case f.Disruptions < 0 && f.Disruptions != Spent:
 		return fmt.Errorf("disruptions %d: must not be negative", f.Disruptions)
 	}
 	return nil

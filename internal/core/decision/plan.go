@@ -322,6 +322,9 @@ func (d *Decision) Line(v *cluster.View) string {
 		b.WriteString(" on ")
 		b.WriteString(PlaceLine(v, &d.Place))
 	}
+	if d.Save {
+		fmt.Fprintf(&b, ", after saving, by %v", d.Deadline)
+	}
 	return b.String()
 }
 
