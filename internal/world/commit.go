@@ -62,7 +62,11 @@ func (w *World) acceptEvict(d *decision.Decision, p *cluster.Pod) error {
 	w.withdrawResize(d.Pod)
 	w.ledger.SetPhase(d.Pod, cluster.PhaseTerminating)
 	w.addIntent(d)
-	w.ledger.EditIntent(w.ledger.Pod(d.Pod).Intent).Yields = d.Yields
+	in := w.ledger.EditIntent(w.ledger.Pod(d.Pod).Intent)
+	in.Yields = d.Yields
+	if b := w.ledger.BudgetOf(w.ledger.Pod(d.Pod)); b != nil {
+		in.Budget, in.Told = w.ledger.Pod(d.Pod).Budget, b.Told
+	}
 	w.disturbed(d.Pod)
 	return nil
 }
@@ -73,7 +77,7 @@ func (w *World) addIntent(d *decision.Decision) {
 		reuse = w.freeIntents[n-1]
 		w.freeIntents = w.freeIntents[:n-1]
 	}
-	id := w.ledger.AddIntent(cluster.Intent{ID: d.ID, Action: d.Action, Pod: d.Pod, Place: d.Place, Accepted: w.now, Deadline: d.Deadline, Before: cluster.Nowhere()}, reuse)
+	id := w.ledger.AddIntent(cluster.Intent{ID: d.ID, Action: d.Action, Pod: d.Pod, Place: d.Place, Accepted: w.now, Deadline: d.Deadline, Before: cluster.Nowhere(), Budget: cluster.None}, reuse)
 	w.ledger.EditPod(d.Pod).Intent = id
 	if d.Action != cluster.ActionHold {
 		w.underWay[d.ID] = id

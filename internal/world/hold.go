@@ -303,16 +303,41 @@ func (w *World) Lapsed(at moment.Instant) []string {
 
 // Needless lists the pods that are told to go for others of whom none holds the room
 // any more: an eviction that has not begun need not be carried out, and is refused.
+// Members of a group are told to go together: one is awaited with the others, and when
+// some have left and the group has not got its minimum any more, the rest follows.
 func (w *World) Needless() []string {
 	var out []string
 	for i := range w.ledger.Intents.Len() {
 		in := w.ledger.Intents.At(int32(i))
-		if in.ID != 0 && in.Action == cluster.ActionEvict && in.Yields && !w.awaited(in.ID) {
+		if in.ID != 0 && in.Action == cluster.ActionEvict && in.Yields && !w.awaited(in.ID) && !w.follows(in.Pod) {
 			out = append(out, w.ledger.Pod(in.Pod).Spec.Name)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// follows says whether a pod that is told to go goes with others of its group.
+func (w *World) follows(id cluster.PodID) bool {
+	v := &w.ledger.View
+	group := v.Pod(id).Spec.Group
+	if group == cluster.None {
+		return false
+	}
+	root := v.Root(group)
+	if !v.Group(root).Whole() {
+		return true
+	}
+	for i := range v.Intents.Len() {
+		in := v.Intents.At(int32(i))
+		if in.ID == 0 || in.Action != cluster.ActionEvict || !w.awaited(in.ID) {
+			continue
+		}
+		if other := v.Pod(in.Pod).Spec.Group; other != cluster.None && v.Root(other) == root {
+			return true
+		}
+	}
+	return false
 }
 
 // awaited says whether a hold counts on a decision.

@@ -34,6 +34,8 @@ type Ref struct{ Key, UID string }
 type Eviction struct {
 	Node             string
 	Holders, Victims []Ref
+	// Grace is, by key, how many seconds a victim has to save its state first.
+	Grace map[string]int64
 	gives            bool // a group gives its room back: nobody has to be waiting for it
 }
 
@@ -81,6 +83,14 @@ func (b *books) giveWay(s *cluster.Snapshot, d *decision.Decision) {
 	p.evicting, p.leaving = true, true
 	w := b.wayOn(node)
 	w.Victims = append(w.Victims, Ref{Key: key, UID: p.seen.UID})
+	if d.Save {
+		if w.Grace == nil {
+			w.Grace = make(map[string]int64)
+		}
+		w.Grace[key] = int64((d.Deadline.Since(b.instant()) + moment.Second - 1) / moment.Second)
+	}
+	// What is left of its budget, told next, has the eviction in it.
+	delete(b.known, p.guard)
 	for group := s.Pod(d.Pod).Spec.Group; group != cluster.None; group = s.Group(group).Parent {
 		w.gives = w.gives || s.Group(group).Stuck()
 	}

@@ -50,7 +50,7 @@ func (s *Scheduler) evict(ctx context.Context, e *Eviction) {
 	}
 	for _, victim := range e.Victims {
 		if err == nil {
-			err = s.evictOne(ctx, victim)
+			err = s.evictOne(ctx, victim, e.Grace[victim.Key])
 			s.config.Metrics.evicted(err)
 		}
 		if ctx.Err() != nil {
@@ -87,10 +87,15 @@ func (s *Scheduler) nominate(ctx context.Context, r Ref, node string) error {
 }
 
 // evictOne evicts one pod through the eviction API, which asks the disruption
-// budgets. A pod that is gone or on its way is evicted already.
-func (s *Scheduler) evictOne(ctx context.Context, r Ref) error {
+// budgets. A pod that is gone or on its way is evicted already. Where there is a
+// grace, in seconds, it has so long from the signal to terminate; else its own.
+func (s *Scheduler) evictOne(ctx context.Context, r Ref, grace int64) error {
 	namespace, name, _ := strings.Cut(r.Key, "/")
 	uid := types.UID(r.UID)
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
+	if grace > 0 {
+		options.GracePeriodSeconds = &grace
+	}
 	for try := 1; ; try++ {
 		if err := s.mayWrite(); err != nil {
 			return fmt.Errorf("evict %s: %w", r.Key, err)
@@ -98,7 +103,7 @@ func (s *Scheduler) evictOne(ctx context.Context, r Ref) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		err := s.config.Client.PolicyV1().Evictions(namespace).Evict(call, &policyv1.Eviction{
 			ObjectMeta:    metav1.ObjectMeta{Namespace: namespace, Name: name},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
+			DeleteOptions: &options,
 		})
 		cancel()
 		switch {

@@ -6,6 +6,8 @@ type Budget struct {
 	Name string
 	Key  uint64
 	Left int32
+	// Told counts how often that was said. Evictions accepted since then are not in it.
+	Told uint32
 }
 
 // BudgetOf returns the budget that a pod's eviction counts against; nil without
@@ -22,5 +24,23 @@ func (l *Ledger) AddBudget(b Budget) BudgetID { return BudgetID(l.Budgets.grow(l
 
 // SetBudget says how much is left of a budget.
 func (l *Ledger) SetBudget(id BudgetID, left int32) {
-	l.Budgets.own(int32(id), l.owner, l.recording).Left = left
+	b := l.Budgets.own(int32(id), l.owner, l.recording)
+	b.Left = left
+	b.Told++
+}
+
+// Outstanding counts, by budget, the evictions under way that what is left of it does
+// not count yet.
+func (v *View) Outstanding() map[BudgetID]int32 {
+	out := make(map[BudgetID]int32)
+	for i := range v.Intents.Len() {
+		if in := v.Intents.At(int32(i)); in.ID != 0 && v.outstanding(in) {
+			out[in.Budget]++
+		}
+	}
+	return out
+}
+
+func (v *View) outstanding(in *Intent) bool {
+	return in.Action == ActionEvict && in.Budget != None && in.Told == v.Budgets.At(int32(in.Budget)).Told
 }

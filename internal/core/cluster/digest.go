@@ -55,6 +55,9 @@ func (v *View) Digest() uint64 {
 			if in.Action == ActionResize {
 				sum += chance.Hash(27, in.ID, v.PlacementDigest(&in.Place), v.PlacementDigest(&in.Before))
 			}
+			if v.outstanding(in) {
+				sum += chance.Hash(31, in.ID, v.Budgets.At(int32(in.Budget)).Key)
+			}
 			for _, id := range in.After {
 				sum += chance.Hash(24, in.ID, in.Together, id)
 			}

@@ -264,6 +264,9 @@ type Intent struct {
 	// Before is, of a resize that gives back, what the pod held: it is charged with
 	// Place from the start. Of one that lends it is Nowhere.
 	Before Placement
+	// Budget is, of an eviction, what it counts against, as it was Told then.
+	Budget BudgetID
+	Told   uint32
 }
 
 // during says whether a decision may be under way for a pod in a phase.

@@ -61,7 +61,7 @@ type Search struct {
 func New(t *cluster.Txn, c decision.Cycle, r Rules, court Court) *Search {
 	s := &Search{
 		txn: t, base: t.Base(), cycle: c, rules: r, court: court, budget: r.Hypotheses,
-		spent: make(map[cluster.BudgetID]int32), fields: make(map[class]*field),
+		spent: t.Base().Outstanding(), fields: make(map[class]*field),
 	}
 	if c.Budget > 0 {
 		s.budget = c.Budget
