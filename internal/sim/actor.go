@@ -44,6 +44,7 @@ type life struct {
 	busy                        quantity.Milli // of each card, at full rate
 	part                        quantity.Milli // of what it asked for, that it holds
 	begun                       bool           // was bound once
+	saves                       bool           // it saves its state before it leaves
 }
 
 type lifeState uint8
@@ -120,12 +121,17 @@ func (a *actor) accepted(d *decision.Decision) error {
 		a.hold(index)
 		a.agenda.add(a.now.Add(bindTakes), isBound, index, l.version)
 	case cluster.ActionEvict:
-		if err := a.interrupt(&a.jobs[l.job], true); err != nil {
+		takes := leaveTakes
+		if d.Save {
+			takes += min(l.pod.Save, max(d.Deadline.Since(a.now), 0))
+			l.saves = l.pod.Save <= d.Deadline.Since(a.now)
+		}
+		if err := a.interrupt(&a.jobs[l.job], true, l.saves); err != nil {
 			return err
 		}
 		a.stopWork(index)
 		l.state = leaving
-		a.agenda.add(a.now.Add(leaveTakes), leaves, index, l.version)
+		a.agenda.add(a.now.Add(takes), leaves, index, l.version)
 	}
 	return nil
 }
@@ -226,6 +232,12 @@ func (a *actor) left(h happening) error {
 	if l.version != h.version {
 		return nil
 	}
+	if l.saves {
+		l.saves = false
+		if err := a.apply(a.now, world.JobCheckpointed{Name: a.jobs[l.job].name, At: a.now}); err != nil {
+			return err
+		}
+	}
 	a.backInLine(h.subject)
 	a.planCycle()
 	return a.apply(a.now, world.Evicted{Name: l.pod.Name})
@@ -235,7 +247,7 @@ func (a *actor) left(h happening) error {
 // caller's.
 func (a *actor) lost(name string) error {
 	index := a.byName[name]
-	if err := a.interrupt(&a.jobs[a.lives[index].job], false); err != nil {
+	if err := a.interrupt(&a.jobs[a.lives[index].job], false, false); err != nil {
 		return err
 	}
 	a.stopWork(index)
@@ -247,7 +259,7 @@ func (a *actor) lost(name string) error {
 func (a *actor) backInLine(index int32) {
 	l := &a.lives[index]
 	a.release(index)
-	l.state = inLine
+	l.state, l.saves = inLine, false
 	l.version++
 }
 

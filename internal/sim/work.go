@@ -68,7 +68,7 @@ func (a *actor) employ() {
 
 // told says whether the world is told of the job itself: where there is more to say
 // than of its pod.
-func told(p *trace.Pod) bool { return p.Group != "" || p.Checkpoint > 0 || p.Restart > 0 }
+func told(p *trace.Pod) bool { return p.Group != "" || p.Checkpoint > 0 || p.Save > 0 || p.Restart > 0 }
 
 // announce tells the world of a job, before its first pod.
 func (a *actor) announce(w *work) error {
@@ -89,7 +89,7 @@ func (a *actor) announce(w *work) error {
 // policy is to know.
 func (a *actor) facts(w *work) world.JobFacts {
 	p := a.podOf(w)
-	f := world.JobFacts{Kind: p.Kind, Queue: p.Queue, Checkpoint: world.Checkpoint{Period: p.Checkpoint, Restart: p.Restart}}
+	f := world.JobFacts{Kind: p.Kind, Queue: p.Queue, Checkpoint: world.Checkpoint{Period: p.Checkpoint, Write: p.Save, Restart: p.Restart}}
 	if a.durations {
 		f.Expected = max(p.Duration-w.progress, 1) + w.debt
 	}
@@ -127,8 +127,9 @@ func (a *actor) advance(w *work) {
 }
 
 // interrupt sends a job that runs back to its last saved state. The other pods of
-// a group stay where they are; nothing of it progresses until all run again.
-func (a *actor) interrupt(w *work, byDecision bool) error {
+// a group stay where they are; nothing of it progresses until all run again. One that
+// saves first keeps all it has done, and loses the time that takes.
+func (a *actor) interrupt(w *work, byDecision, saves bool) error {
 	p := a.podOf(w)
 	if byDecision && (w.evicted != a.now || w.evictions == 0) {
 		w.evicted = a.now
@@ -141,6 +142,10 @@ func (a *actor) interrupt(w *work, byDecision bool) error {
 	kept := moment.Span(0)
 	if p.Checkpoint > 0 {
 		kept = w.progress / p.Checkpoint * p.Checkpoint
+	}
+	if saves {
+		kept = w.progress
+		a.meter.lostToPreemption(p.Save, a.gpus(w))
 	}
 	if byDecision {
 		a.meter.lostToPreemption(w.progress-kept, a.gpus(w))

@@ -63,7 +63,7 @@ func TestJobRefusals(t *testing.T) {
 		`job: name "j": must be new and not empty`:                                                world.JobAdded{Name: "j"},
 		`job k: queue "q": no such queue`:                                                         world.JobAdded{Name: "k", JobFacts: world.JobFacts{Queue: "q"}},
 		`job k: workers 3 to 2: must not be negative, the least not more than the most`:           world.JobAdded{Name: "k", JobFacts: world.JobFacts{MinWorkers: 3, MaxWorkers: 2}},
-		`job k: disruptions -1: must not be negative`:                                             world.JobAdded{Name: "k", JobFacts: world.JobFacts{Disruptions: -1}},
+		`job k: disruptions -2: must not be negative`:                                             world.JobAdded{Name: "k", JobFacts: world.JobFacts{Disruptions: -2}},
 		`job k: checkpoint at 1m: it is only 1s`:                                                  world.JobAdded{Name: "k", JobFacts: world.JobFacts{Checkpoint: world.Checkpoint{Last: moment.Instant(moment.Minute)}}},
 		`job j: checkpoint at 1m: must be from 0s to now, 1s`:                                     world.JobCheckpointed{Name: "j", At: moment.Instant(moment.Minute)},
 		`job "k": no such job`:                                                                    world.JobRemoved{Name: "k"},

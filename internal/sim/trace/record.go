@@ -73,6 +73,7 @@ func podFields() []field[Pod] {
 		number("sla_us", 0, MaxTime, func(p *Pod) *moment.Span { return &p.SLA }),
 		text("group", func(p *Pod) *string { return &p.Group }),
 		number("checkpoint_us", 0, MaxTime, func(p *Pod) *moment.Span { return &p.Checkpoint }),
+		number("save_us", 0, MaxTime, func(p *Pod) *moment.Span { return &p.Save }),
 		number("restart_us", 0, MaxTime, func(p *Pod) *moment.Span { return &p.Restart }),
 		number("use_gpu_memory_bytes", 0, MaxMemory, func(p *Pod) *quantity.Bytes { return &p.Use.GPUMemory }),
 		number("load_busy_milli", 0, quantity.One, func(p *Pod) *quantity.Milli { return &p.Use.LoadBusy }),

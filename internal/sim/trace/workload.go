@@ -123,6 +123,9 @@ type Pod struct {
 	// Checkpoint is how much work lies between two saved states; what an evicted run
 	// did since the last of them is lost. 0: nothing is ever saved.
 	Checkpoint moment.Span
+	// Save is what it takes a job to save its state when it is asked to; 0: it cannot
+	// be asked.
+	Save moment.Span
 	// Restart is what it takes an interrupted job to come back to its last saved
 	// state, once it has a place again.
 	Restart moment.Span
