@@ -95,6 +95,23 @@ func TestEvictionFallsBackToTheCheckpoint(t *testing.T) {
 	}
 }
 
+// TestSavesFirst: a job that can save in two minutes goes on with all of its 45 when it
+// comes back. Lost are the time to save and its restart.
+func TestSavesFirst(t *testing.T) {
+	low, urgent := gpuJob("low", 0, moment.Hour, 1), gpuJob("urgent", 45*moment.Minute, 10*moment.Minute, 1)
+	low[0].Checkpoint, low[0].Save, urgent[0].Priority = 0, 2*moment.Minute, 1
+	w := trace.Workload{Name: "save", Timed: true, Nodes: gpuNodes(1, 1), Pods: jobs(low, urgent)}
+	res := mustRun(t, Config{Workload: &w, Policy: "by priority", policy: byPriority()})
+	leaves := 120 + seconds(leaveTakes)
+	want := 45*60 + leaves + 600 + 60 + 15*60
+	if jct := res.Detail.JCTsS; !about(jct[0], 600+leaves) || !about(jct[1], want) {
+		t.Errorf("completion after %v s, want %v and %v", jct, 600+leaves, want)
+	}
+	if lost := 3600 * (*res.LostGPUH); !about(lost, 120+60) || *res.Evictions != 1 {
+		t.Errorf("lost %v GPU-seconds in %v evictions; want 180 in 1", lost, *res.Evictions)
+	}
+}
+
 // TestAGroupIsEvictedWhole: under srtf a short job takes the place of a group, all
 // of which leaves, comes back to its checkpoint and pays one restart.
 func TestAGroupIsEvictedWhole(t *testing.T) {

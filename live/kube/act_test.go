@@ -134,7 +134,7 @@ func TestBindWithinTerm(t *testing.T) {
 	if err := s.bind(t.Context(), &Bind{Key: "ns/p", UID: "uid", Node: "n"}); !errors.Is(err, ErrDisplaced) || len(script.calls) > 0 {
 		t.Errorf("after the term: error %v after calls %v, want %v and no call", err, script.calls, ErrDisplaced)
 	}
-	if err := s.evictOne(t.Context(), Ref{Key: "ns/p", UID: "uid"}); !errors.Is(err, ErrDisplaced) || len(script.calls) > 0 {
+	if err := s.evictOne(t.Context(), Ref{Key: "ns/p", UID: "uid"}, 0); !errors.Is(err, ErrDisplaced) || len(script.calls) > 0 {
 		t.Errorf("after the term: evicting: error %v after calls %v, want %v and no call", err, script.calls, ErrDisplaced)
 	}
 	claim := Draw{Claim: &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}}
