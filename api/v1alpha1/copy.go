@@ -88,3 +88,84 @@ func copied[T any](p *T) *T {
 	out := *p
 	return &out
 }
+
+// DeepCopyInto copies a queue, with nothing shared.
+func (in *Queue) DeepCopyInto(out *Queue) {
+	out.TypeMeta = in.TypeMeta
+	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	in.Spec.DeepCopyInto(&out.Spec)
+	in.Status.DeepCopyInto(&out.Status)
+}
+
+// DeepCopy returns a copy that shares nothing.
+func (in *Queue) DeepCopy() *Queue {
+	if in == nil {
+		return nil
+	}
+	out := new(Queue)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyObject returns a copy as a runtime.Object.
+func (in *Queue) DeepCopyObject() runtime.Object {
+	if in == nil {
+		return nil
+	}
+	return in.DeepCopy()
+}
+
+// DeepCopyInto copies a list, with nothing shared.
+func (in *QueueList) DeepCopyInto(out *QueueList) {
+	out.TypeMeta = in.TypeMeta
+	in.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.Items = nil
+	if in.Items != nil {
+		out.Items = make([]Queue, len(in.Items))
+		for i := range in.Items {
+			in.Items[i].DeepCopyInto(&out.Items[i])
+		}
+	}
+}
+
+// DeepCopy returns a copy that shares nothing.
+func (in *QueueList) DeepCopy() *QueueList {
+	if in == nil {
+		return nil
+	}
+	out := new(QueueList)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyObject returns a copy as a runtime.Object.
+func (in *QueueList) DeepCopyObject() runtime.Object {
+	if in == nil {
+		return nil
+	}
+	return in.DeepCopy()
+}
+
+// DeepCopyInto copies a spec, with nothing shared.
+func (in *QueueSpec) DeepCopyInto(out *QueueSpec) {
+	*out = QueueSpec{Parent: in.Parent, Deserved: in.Deserved.DeepCopy(), Limit: in.Limit.DeepCopy(), Weight: copied(in.Weight)}
+}
+
+// DeepCopyInto copies a status, with nothing shared.
+func (in *QueueStatus) DeepCopyInto(out *QueueStatus) {
+	*out = QueueStatus{
+		Used: in.Used.DeepCopy(), Quota: in.Quota.DeepCopy(), FairShare: in.FairShare.DeepCopy(), Waiting: in.Waiting, Message: in.Message,
+	}
+}
+
+// DeepCopy returns a copy that shares nothing.
+func (in ResourceList) DeepCopy() ResourceList {
+	if in == nil {
+		return nil
+	}
+	out := make(ResourceList, len(in))
+	for name, amount := range in { // order: into another map
+		out[name] = amount.DeepCopy()
+	}
+	return out
+}

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -43,6 +44,41 @@ func TestCopySharesNothing(t *testing.T) {
 	}
 }
 
+// fullQueue is a queue in which every field is set.
+func fullQueue() *Queue {
+	weight := int32(2)
+	some := func(n int64) ResourceList { return ResourceList{GPUs: *resource.NewQuantity(n, resource.DecimalSI)} }
+	return &Queue{
+		TypeMeta:   metav1.TypeMeta{Kind: "Queue", APIVersion: GroupVersion.String()},
+		ObjectMeta: metav1.ObjectMeta{Name: "q", Labels: map[string]string{"a": "b"}},
+		Spec:       QueueSpec{Parent: "p", Deserved: some(1), Limit: some(2), Weight: &weight},
+		Status:     QueueStatus{Used: some(3), Quota: some(4), FairShare: some(5), Waiting: 6, Message: "m"},
+	}
+}
+
+func TestCopyOfQueueSharesNothing(t *testing.T) {
+	for _, fields := range []any{fullQueue().Spec, fullQueue().Status} {
+		for i, v := 0, reflect.ValueOf(fields); i < v.NumField(); i++ {
+			if v.Field(i).IsZero() {
+				t.Errorf("%T.%s is not set: it is not tested", fields, v.Type().Field(i).Name)
+			}
+		}
+	}
+	list := &QueueList{Items: []Queue{*fullQueue()}}
+	c := list.DeepCopyObject().(*QueueList)
+	if !reflect.DeepEqual(c, list) {
+		t.Fatalf("copy %+v, want %+v", c, list)
+	}
+	q := &c.Items[0]
+	q.Labels["a"], *q.Spec.Weight = "c", 9
+	for _, l := range []ResourceList{q.Spec.Deserved, q.Spec.Limit, q.Status.Used, q.Status.Quota, q.Status.FairShare} {
+		delete(l, GPUs)
+	}
+	if !reflect.DeepEqual(&list.Items[0], fullQueue()) {
+		t.Errorf("after a change of the copy: %+v", list.Items[0])
+	}
+}
+
 // A scheme knows the objects by their kinds.
 func TestScheme(t *testing.T) {
 	s := runtime.NewScheme()
@@ -51,5 +87,8 @@ func TestScheme(t *testing.T) {
 	}
 	if o, err := s.New(GroupVersion.WithKind("PodGroup")); err != nil || reflect.TypeOf(o) != reflect.TypeFor[*PodGroup]() {
 		t.Errorf("kind PodGroup is %T, %v", o, err)
+	}
+	if o, err := s.New(GroupVersion.WithKind("Queue")); err != nil || reflect.TypeOf(o) != reflect.TypeFor[*Queue]() {
+		t.Errorf("kind Queue is %T, %v", o, err)
 	}
 }

@@ -12,9 +12,12 @@ var GroupVersion = schema.GroupVersion{Group: "scheduling.headrace.dev", Version
 // PodGroups is the resource of pod groups.
 var PodGroups = GroupVersion.WithResource("podgroups") // const: never changed
 
+// Queues is the resource of queues.
+var Queues = GroupVersion.WithResource("queues") // const: never changed
+
 // AddToScheme makes the objects of this package known to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &PodGroup{}, &PodGroupList{})
+	s.AddKnownTypes(GroupVersion, &PodGroup{}, &PodGroupList{}, &Queue{}, &QueueList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
