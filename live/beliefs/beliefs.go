@@ -20,6 +20,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/world"
 )
 
@@ -46,6 +47,10 @@ type Beliefs struct {
 	Left int64   `json:"left"`
 	Asks []Ask   `json:"asks"`
 	Fill []Price `json:"fill,omitempty"`
+	// Epoch is when the last quota epoch began, in Unix microseconds, and Queues what
+	// queues used before it.
+	Epoch  int64   `json:"epoch,omitempty"`
+	Queues []Queue `json:"queues,omitempty"`
 }
 
 // Ask is how many pods of a kind came with a request.
@@ -53,6 +58,12 @@ type Ask struct {
 	Kind    string        `json:"kind,omitempty"`
 	Request world.Request `json:"request"`
 	Pods    int64         `json:"pods"`
+}
+
+// Queue is what a queue used, in thousandths of a GPU times seconds.
+type Queue struct {
+	Name  string        `json:"name"`
+	Usage cluster.Usage `json:"usage"`
 }
 
 // Price is the price of a size of share in the packing plan.

@@ -9,6 +9,8 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/fit"
 
+	"github.com/headrace-dev/headrace/api/v1alpha1"
+
 	"github.com/headrace-dev/headrace/live/explain"
 	"github.com/headrace-dev/headrace/live/kube/facts"
 )
@@ -90,6 +92,9 @@ func (q *inquiry) standing(out *explain.Pod) {
 	case p.seen.Standing == facts.Held:
 		r.Code = "NotJudged"
 		out.Help = []string{"a pod that does not ask for it"}
+	case p.seen.Standing == facts.Waiting && p.lineless != "":
+		r.Code = "NoQueue"
+		out.Help = []string{"queue " + p.seen.Queue + " in force, or another value of the label " + v1alpha1.QueueLabel}
 	case p.tries > 0:
 		r = explain.Reason{Code: "BindRefused", Kind: refusedKind, Says: "the bind was refused: " + p.refusal}
 		out.Help = []string{"it is tried again at " + p.pause.UTC().Format("15:04:05") + " UTC"}

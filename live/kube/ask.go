@@ -150,7 +150,7 @@ func verdictOf(p *pod, said *why) explain.Verdict {
 	switch {
 	case p.footing == placing || p.footing == charged:
 		return explain.Placed
-	case p.seen.Standing == facts.Held:
+	case p.seen.Standing == facts.Held, p.seen.Standing == facts.Waiting && p.lineless != "":
 		return explain.AfterChange
 	case said.reason == nil:
 		return explain.Waiting

@@ -36,6 +36,8 @@ type books struct {
 	// namespaces holds the labels of those that are known.
 	namespaces map[string]map[string]string
 	groups     map[string]*group
+	tenants
+	complaints []complaint // about pods, not told yet
 
 	draws      draws      // devices that we pick ourselves
 	exclusions exclusions // what the last check and volumes say
@@ -77,6 +79,13 @@ type pod struct {
 	eviction
 	vetoes int // refusals by the last check in a row
 	bar    bar // what its volumes say
+	// lineless says why it waits for a queue; empty: it does not.
+	lineless string
+	employed bool           // the world knows its job
+	job      world.JobFacts // as the world has it
+	jobSeen  world.JobFacts // as it was seen then
+	faults   []string       // of its annotations, as told
+	observed bool           // what is expected has learned of it
 }
 
 // node is what is known of one.
@@ -96,7 +105,7 @@ func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
 		paused: make(map[string]*pod), places: make(map[string]bool),
-		namespaces: make(map[string]map[string]string), draws: newDraws(), exclusions: newExclusions(), evictions: newEvictions(), groups: make(map[string]*group),
+		namespaces: make(map[string]map[string]string), draws: newDraws(), exclusions: newExclusions(), evictions: newEvictions(), groups: make(map[string]*group), tenants: newTenants(),
 	}
 }
 
@@ -149,9 +158,11 @@ func (b *books) podSeen(key string, seen facts.Pod) {
 	if p.seen.Node != seen.Node || p.seen.Standing != seen.Standing {
 		b.reindex(key, p, seen)
 	}
+	b.enlist(key, p.seen.Queue, seen.Queue)
 	p.seen = seen
 	b.settle(key, p)
 	if seen.Standing == facts.Absent {
+		b.dismiss(key, p)
 		delete(b.pods, key)
 	}
 }
@@ -164,8 +175,10 @@ func (b *books) podGone(key string) {
 	}
 	b.unclaim(key)
 	b.reindex(key, p, facts.Pod{})
+	b.enlist(key, p.seen.Queue, "")
 	p.seen.Standing = facts.Absent
 	b.settle(key, p)
+	b.dismiss(key, p)
 	delete(b.pods, key)
 }
 
@@ -194,20 +207,25 @@ func (b *books) settle(key string, p *pod) {
 		delete(b.paused, key)
 		b.drop(key, p)
 	case facts.Waiting:
+		b.queued(p)
+		b.employ(key, p)
 		b.relabel(key, p)
 		b.tie(key, p)
-		if p.unlooked() && p.footing == waiting {
+		if p.aside() && p.footing == waiting {
 			b.drop(key, p)
 		}
 		if p.footing == waiting && !reflect.DeepEqual(p.seen.Added, p.entered) {
 			b.drop(key, p) // it asks for something else now
 		}
-		if p.footing == outside && !p.unlooked() && b.paused[key] == nil {
-			if b.enter(key, p) && p.tries == 0 {
+		if p.footing == outside && !p.aside() && b.paused[key] == nil {
+			if b.enter(key, p) && p.tries == 0 && !p.observed {
+				p.observed = true
 				b.observe(key)
 			}
 		}
 	case facts.Charged:
+		b.queued(p)
+		b.employ(key, p)
 		b.tie(key, p)
 		delete(b.paused, key)
 		b.relabel(key, p)
@@ -226,10 +244,10 @@ func (b *books) settleBound(key string, p *pod) {
 		return
 	case p.footing == placing && here:
 		b.must(world.Bound{Name: key})
-	case p.footing == charged && here && sameAmounts(&p.entered.Request, &p.seen.Added.Request):
+	case p.footing == charged && here && p.stands():
 	default:
-		if !sameAmounts(&p.entered.Request, &p.seen.Added.Request) {
-			b.drop(key, p) // resized
+		if !p.stands() {
+			b.drop(key, p) // resized, or of another queue
 		}
 		if p.footing == outside && !b.enter(key, p) {
 			return
@@ -244,6 +262,15 @@ func (b *books) settleBound(key string, p *pod) {
 	}
 	b.depart(key, p)
 }
+
+// stands says whether the world was told of a pod what counts for one that is bound.
+func (p *pod) stands() bool {
+	return sameAmounts(&p.entered.Request, &p.seen.Added.Request) && p.entered.Queue == p.seen.Added.Queue && p.entered.Job == p.seen.Added.Job
+}
+
+// aside says whether a pod that waits is not in line: for want of a queue, or of
+// knowledge about its volumes.
+func (p *pod) aside() bool { return p.lineless != "" || p.unlooked() }
 
 // sameAmounts says whether two requests take the same from a node.
 func sameAmounts(a, c *world.Request) bool {

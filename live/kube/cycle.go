@@ -256,6 +256,8 @@ func (b *books) said(p *pod) (why, string) {
 		return why{kind: "room being made", sentence: "waits for pods of lower priority to leave " + p.node}, corev1.PodReasonUnschedulable
 	case p.footing == waiting && b.groupWhy(p) != "":
 		return unsupported("a group with " + b.groupWhy(p)), corev1.PodReasonSchedulerError
+	case p.seen.Standing == facts.Waiting && p.lineless != "":
+		return why{kind: "no queue", sentence: p.lineless}, corev1.PodReasonUnschedulable
 	case p.seen.Standing == facts.Waiting && p.unlooked() && !b.exclusions.judged:
 		return unsupported(p.seen.Tied), corev1.PodReasonSchedulerError
 	case p.footing == waiting && p.bar.why != "":

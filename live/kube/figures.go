@@ -112,7 +112,7 @@ func (f *Figures) count(p *pod) {
 	case charged:
 		f.Bound++
 	case outside:
-		if p.seen.Standing == facts.Held || p.unlooked() {
+		if p.seen.Standing == facts.Held || p.aside() {
 			f.Held++
 		}
 	}

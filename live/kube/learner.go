@@ -3,6 +3,8 @@ package kube
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
@@ -78,12 +80,17 @@ var errNothingNew = errors.New("nothing was learned since")
 // learned returns what was learned, to be kept, if it is more than at the last
 // time.
 func (b *books) learned() (*beliefs.Beliefs, error) {
-	if b.demand.Seen() == b.kept {
+	if b.demand.Seen() == b.kept && b.epoch == b.keptEpoch {
 		return nil, errNothingNew
 	}
-	b.kept = b.demand.Seen()
+	b.kept, b.keptEpoch = b.demand.Seen(), b.epoch
 	s := b.demand.State()
 	out := &beliefs.Beliefs{At: b.now.UnixMicro(), Next: s.Next, Left: s.Left}
+	usage := b.usage()
+	for _, name := range slices.Sorted(maps.Keys(usage)) {
+		out.Epoch = int64(b.epoch)
+		out.Queues = append(out.Queues, beliefs.Queue{Name: name, Usage: usage[name]})
+	}
 	for _, c := range s.Counts {
 		a := b.asks[c.Shape]
 		out.Asks = append(out.Asks, beliefs.Ask{Kind: a.kind, Request: a.request, Pods: c.Pods})
@@ -99,6 +106,12 @@ func (b *books) learned() (*beliefs.Beliefs, error) {
 func (b *books) remember(kept *beliefs.Beliefs) error {
 	if at := time.UnixMicro(kept.At); kept.At < 0 || at.After(b.now.Add(clockSkew)) {
 		return fmt.Errorf("they are of %v, which is yet to come", at.UTC())
+	}
+	if kept.Epoch > 0 && kept.Epoch <= b.now.UnixMicro() {
+		b.epoch, b.keptEpoch = moment.Instant(kept.Epoch), moment.Instant(kept.Epoch)
+	}
+	for i := range kept.Queues {
+		b.usages[kept.Queues[i].Name] = kept.Queues[i].Usage
 	}
 	s := learn.State{Next: kept.Next, Left: kept.Left}
 	for i := range kept.Asks {

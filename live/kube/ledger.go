@@ -144,7 +144,7 @@ func (b *books) state(key string, p *pod) string {
 		return stateWaiting
 	case b.paused[key] != nil:
 		return statePaused
-	case p.seen.Standing == facts.Held || p.unlooked():
+	case p.seen.Standing == facts.Held || p.aside():
 		return stateHeld
 	case p.seen.Standing == facts.Charged:
 		return stateNowhere

@@ -451,7 +451,9 @@ func (o *owner) beat() {
 		o.stirred--
 		o.books.volumesStirred()
 	}
+	o.books.beginEpoch()
 	if now.Sub(o.lastReview) >= review {
+		o.books.retireQueues()
 		o.review(now)
 	}
 	o.kept.beat(now, o.books)
@@ -461,6 +463,9 @@ func (o *owner) beat() {
 		o.dueRemarks = append(o.books.remarks(), o.books.groupRemarks()...)
 	}
 	o.dueRemarks = append(o.dueRemarks, o.books.releases()...)
+	for _, c := range o.books.takeComplaints() {
+		o.tellOfPod(c.key, c.uid, corev1.EventTypeWarning, "AnnotationIgnored", c.says)
+	}
 	f := o.books.figures()
 	f.Decisions, f.Refused = o.decisions, o.refused
 	f.PerSecond, f.Fragmentation = o.pace.beat(now, o.decisions), o.fragments

@@ -8,8 +8,8 @@ import (
 // QuotaEpoch is how long dynamic quotas stand before they are computed anew.
 const QuotaEpoch = 10 * moment.Minute
 
-// hourEpochs is how many epochs the use of the last hour is kept in.
-const hourEpochs = 6
+// HourEpochs is how many epochs the use of the last hour is kept in.
+const HourEpochs = 6
 
 // Queue is a tenant's line. Used counts charged pods of the queue and of all
 // queues below it.
@@ -42,7 +42,7 @@ type Queue struct {
 // Usage is what a queue used, as believed when the last epoch began, in thousandths
 // of a GPU times seconds.
 type Usage struct {
-	Hour    [hourEpochs]int64 // by epoch, the latest first
+	Hour    [HourEpochs]int64 // by epoch, the latest first
 	History int64             // decayed
 }
 
@@ -168,7 +168,7 @@ func (l *Ledger) BeginEpoch(halfLife moment.Span) {
 		}
 		q := l.queue(QueueID(i))
 		l.count(q)
-		copy(q.Usage.Hour[1:], q.Usage.Hour[:hourEpochs-1])
+		copy(q.Usage.Hour[1:], q.Usage.Hour[:HourEpochs-1])
 		q.Usage.Hour[0] = q.spent
 		q.Usage.History = quantity.AddSaturating(decayed(q.Usage.History, halfLife), q.spent)
 		q.spent = 0

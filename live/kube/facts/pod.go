@@ -8,6 +8,8 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/world"
 
+	"github.com/headrace-dev/headrace/api/v1alpha1"
+
 	"github.com/headrace-dev/headrace/live/share"
 )
 
@@ -66,6 +68,13 @@ type Pod struct {
 	// Which nodes these are is not judged here.
 	Tied string
 
+	// Queue is the queue that its label names; whether there is one is for others to
+	// say. Job is what its annotations say of its job, and JobFaults what of that
+	// cannot be read.
+	Queue     string
+	Job       world.JobFacts
+	JobFaults []string
+
 	namespace string
 	labels    map[string]string
 }
@@ -101,6 +110,8 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 		Since: moment.Instant(max(p.CreationTimestamp.UnixMicro(), 0)),
 	}
 	ties(p, &out.Added)
+	out.Queue = p.Labels[v1alpha1.QueueLabel]
+	out.Job, out.JobFaults = JobOf(p.Annotations)
 	out.Claims = claims(p)
 	if out.Standing == Waiting && len(out.Added.Request.Devices) > 0 {
 		out.Asked, out.Resource = asked(p, gpu), string(gpu)
