@@ -72,6 +72,8 @@ type Pod struct {
 	// Classes say what every node answers, by node class.
 	Classes []Class `json:"classes,omitempty"`
 	Place   *Place  `json:"place,omitempty"`
+	// Queues are the queue that the pod is in and those above it, from there up.
+	Queues []Tenant `json:"queues,omitempty"`
 	// History are its last reasons and what became of it, oldest first.
 	History []Past `json:"history,omitempty"`
 }
@@ -179,6 +181,26 @@ type Top struct {
 	Work       WorkDone    `json:"work"`
 	Fragments  *float64    `json:"fragmentation,omitempty"` // of all GPUs, 0 to 1
 	Profiles   []ProfileOf `json:"profiles,omitempty"`
+	Queues     []Tenant    `json:"queues,omitempty"` // of tenants, parents before those below them
+}
+
+// Amounts are amounts by resource: gpus in milli-GPU, cpu in milli-CPU, memory in
+// bytes, others in units. What is not there has no such amount.
+type Amounts map[string]int64
+
+// Tenant is how it stands with a tenant's queue. What those below it
+// use and wait for counts as its own; Quota and Fair are absent where nobody was promised anything.
+type Tenant struct {
+	Name     string  `json:"name"`
+	Parent   string  `json:"parent,omitempty"`
+	Weight   int64   `json:"weight_milli"`
+	Waiting  int     `json:"waiting"` // pods in line
+	Deserved Amounts `json:"deserved,omitempty"`
+	Limit    Amounts `json:"limit,omitempty"`
+	Used     Amounts `json:"used"`
+	Quota    Amounts `json:"quota,omitempty"`
+	Fair     Amounts `json:"fair_share,omitempty"`
+	Message  string  `json:"message,omitempty"` // why it is not in force as it is written
 }
 
 // Supply is what there is of one kind.

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -32,6 +33,10 @@ func (p *Pod) Text(out io.Writer) {
 		p.Place.text(line)
 	}
 	w.Flush()
+	if len(p.Queues) > 0 {
+		fmt.Fprintln(out, "\nits queue and those above it, GPUs")
+		tenantsText(out, p.Queues)
+	}
 	if len(p.Classes) > 0 {
 		fmt.Fprintln(out, "\nwhat the nodes say")
 		classesText(out, p.Classes)
@@ -116,6 +121,35 @@ func classesText(out io.Writer, classes []Class) {
 	w.Flush()
 }
 
+// tenantsText draws queues as a table of GPUs. What else they are promised is in
+// the JSON.
+func tenantsText(out io.Writer, all []Tenant) {
+	w := tabwriter.NewWriter(out, 0, 0, padding, ' ', 0)
+	fmt.Fprintln(w, "QUEUE\tPARENT\tUSED\tQUOTA\tFAIR SHARE\tDESERVED\tLIMIT\tWEIGHT\tWAITING\tNOTE")
+	for i := range all {
+		t := &all[i]
+		parent := t.Parent
+		if parent == "" {
+			parent = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", t.Name, parent, t.Used.gpus(), t.Quota.gpus(), t.Fair.gpus(),
+			t.Deserved.gpus(), t.Limit.gpus(), thousandths(t.Weight), t.Waiting, t.Message)
+	}
+	w.Flush()
+}
+
+// gpus is the amount of GPUs as people read it; - where there is none.
+func (a Amounts) gpus() string {
+	milli, stated := a["gpus"]
+	if !stated {
+		return "-"
+	}
+	return thousandths(milli)
+}
+
+// thousandths is a number without the zeroes at its end.
+func thousandths(milli int64) string { return strconv.FormatFloat(float64(milli)/1000, 'f', -1, 64) }
+
 // bare cuts the counts and the future from a sentence: the table has them.
 func bare(says string) string {
 	if i := strings.LastIndex(says, " ("); i > 0 && strings.Contains(says[i:], " nodes)") {
@@ -190,6 +224,10 @@ func (t *Top) Text(out io.Writer, nodes int) {
 			fmt.Fprintf(w, "and %d more\n", more)
 		}
 		w.Flush()
+	}
+	if len(t.Queues) > 0 {
+		fmt.Fprintln(out)
+		tenantsText(out, t.Queues)
 	}
 	if len(t.Reasons) > 0 {
 		fmt.Fprintln(w, "\nWAITING\tBECAUSE")

@@ -82,3 +82,25 @@ WAITING   BECAUSE
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
 }
+
+// Queues are drawn in GPUs; what there is none of is a dash.
+func TestTenantsText(t *testing.T) {
+	var out strings.Builder
+	(&Pod{Namespace: "ns", Name: "p", Verdict: Waiting, Queues: []Tenant{
+		{
+			Name: "child", Parent: "top", Weight: 1000, Waiting: 2, Used: Amounts{"gpus": 1500, "cpu": 9}, Quota: Amounts{"gpus": 4000},
+			Fair: Amounts{"gpus": 5000}, Deserved: Amounts{"gpus": 4000}, Limit: Amounts{"gpus": 8000},
+		},
+		{Name: "top", Used: Amounts{"gpus": 0}, Message: "waits"},
+	}}).Text(&out)
+	want := `pod ns/p: has waited 0.0s
+
+its queue and those above it, GPUs
+QUEUE   PARENT   USED   QUOTA   FAIR SHARE   DESERVED   LIMIT   WEIGHT   WAITING   NOTE
+child   top      1.5    4       5            4          8       1        2         
+top     -        0      -       -            -          -       0        0         waits
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

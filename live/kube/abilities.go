@@ -14,6 +14,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/headrace-dev/headrace/api/v1alpha1"
 )
 
 // lookAtAbilities is how often it is asked again whether a missing permission was
@@ -90,6 +92,12 @@ func deviceAbilities() []ability {
 // serves them.
 func groupAbilities(group string) []ability {
 	return []ability{{"list", group, "podgroups", ""}, {"watch", group, "podgroups", ""}}
+}
+
+// queueAbilities are what queues need, where the cluster serves them.
+func queueAbilities() []ability {
+	group := v1alpha1.GroupVersion.Group
+	return []ability{{"list", group, "queues", ""}, {"watch", group, "queues", ""}, {"update", group, "queues", "status"}}
 }
 
 // unable is what keeps the scheduler from working: missing permissions, and the

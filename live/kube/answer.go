@@ -25,6 +25,11 @@ func (q *inquiry) answer() explain.Pod {
 	if out.Namespace, out.Name = split(q.key); p.ours() {
 		out.Profile, out.Policy = q.turn.Name, q.turn.Policy.Name
 	}
+	if q.inWorld {
+		if id := q.view.Pod(q.id).Spec.Queue; id != cluster.None {
+			out.Queues = pathOf(q.queues.tenants(), q.view.Queue(id).Name)
+		}
+	}
 	switch {
 	case out.Verdict == explain.Placed:
 		out.Place = q.place()

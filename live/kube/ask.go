@@ -45,6 +45,7 @@ type inquiry struct {
 	pod     pod
 	said    why
 	turn    Profile
+	queues  queueLook
 }
 
 // inquire copies what there is to know about a pod.
@@ -63,6 +64,7 @@ func (o *owner) inquire(key string) (inquiry, error) {
 	q.pod.story.past = append([]explain.Past(nil), p.story.past...)
 	q.said, _ = b.said(p)
 	q.id, q.inWorld = b.world.Pod(key)
+	q.queues = b.lookAtQueues()
 	return q, nil
 }
 
@@ -132,8 +134,10 @@ func (s *Scheduler) ExplainQueue(ctx context.Context, limit int) (explain.Queue,
 func (s *Scheduler) ExplainTop(ctx context.Context, limit int) (explain.Top, error) {
 	var view *cluster.View
 	var turns []Profile
+	var queues queueLook
 	err := s.ask(ctx, func(o *owner) {
-		view = &o.books.world.Snapshot().View
+		queues = o.books.lookAtQueues()
+		view = queues.view
 		for _, t := range o.books.turns {
 			turns = append(turns, t.Profile)
 		}
@@ -142,7 +146,9 @@ func (s *Scheduler) ExplainTop(ctx context.Context, limit int) (explain.Top, err
 		return explain.Top{}, err
 	}
 	f := s.Figures()
-	return glance(view, &f, turns, limit), nil
+	top := glance(view, &f, turns, limit)
+	top.Queues = queues.tenants()
+	return top, nil
 }
 
 // verdictOf is what becomes of a pod as it stands.

@@ -25,12 +25,12 @@ import (
 // serves now: PodGroups of Kubernetes, and of our own.
 func (s *Scheduler) watchGroups(ctx context.Context) ([]watched, error) {
 	var out []watched
-	native := s.serves(ctx, schedulingv1beta1.SchemeGroupVersion.String())
+	native := s.serves(ctx, schedulingv1beta1.SchemeGroupVersion.String(), v1alpha1.PodGroups.Resource)
 	if native {
 		s.unable.need(groupAbilities(schedulingv1beta1.GroupName))
 		out = append(out, watched{schedulinginformers.NewPodGroupInformer(s.config.Client, metav1.NamespaceAll, 0, cache.Indexers{}), s.groupHandler(ctx)})
 	}
-	own := s.config.Dynamic != nil && s.serves(ctx, v1alpha1.GroupVersion.String())
+	own := s.config.Dynamic != nil && s.serves(ctx, v1alpha1.GroupVersion.String(), v1alpha1.PodGroups.Resource)
 	if own {
 		s.unable.need(groupAbilities(v1alpha1.GroupVersion.Group))
 		informer := dynamicinformer.NewFilteredDynamicInformer(s.config.Dynamic, v1alpha1.PodGroups, metav1.NamespaceAll, 0, cache.Indexers{}, nil)
@@ -40,19 +40,19 @@ func (s *Scheduler) watchGroups(ctx context.Context) ([]watched, error) {
 	return out, nil
 }
 
-// serves says whether the API server knows pod groups of a version. It asks until
+// serves says whether the API server knows a resource of a version. It asks until
 // there is an answer, or the context ends: an API server that cannot be reached
 // now may be later.
-func (s *Scheduler) serves(ctx context.Context, version string) bool {
+func (s *Scheduler) serves(ctx context.Context, version, resource string) bool {
 	for {
 		list, err := s.config.Client.Discovery().ServerResourcesForGroupVersion(version)
 		switch {
 		case err == nil:
-			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == v1alpha1.PodGroups.Resource })
+			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
 		case apierrors.IsNotFound(err):
 			return false
 		}
-		s.config.Log.Warn("it is not known yet whether the cluster serves groups of pods", "version", version, "because", err)
+		s.config.Log.Warn("it is not known yet what the cluster serves", "resource", resource, "version", version, "because", err)
 		if !pause(ctx, lookAgain) {
 			return false
 		}

@@ -24,7 +24,7 @@ func TestServesAsksAgain(t *testing.T) {
 			TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, APIResources: []metav1.APIResource{{Name: "podgroups"}},
 		})
 	}))
-	if !s.serves(t.Context(), schedulingv1beta1.SchemeGroupVersion.String()) || asked.Load() != 2 {
+	if !s.serves(t.Context(), schedulingv1beta1.SchemeGroupVersion.String(), "podgroups") || asked.Load() != 2 {
 		t.Errorf("after %d questions groups are not served, want that they are after 2", asked.Load())
 	}
 }

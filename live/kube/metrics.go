@@ -6,6 +6,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/headrace-dev/headrace/internal/core/decision"
+
+	"github.com/headrace-dev/headrace/api/v1alpha1"
+
+	"github.com/headrace-dev/headrace/live/explain"
 )
 
 // Metrics are what a scheduler tells Prometheus. A nil one tells nobody.
@@ -21,6 +25,8 @@ type Metrics struct {
 	imbalances prometheus.Counter
 	evictions  *prometheus.CounterVec
 	models     *prometheus.GaugeVec
+	queueGPUs  *prometheus.GaugeVec
+	queuePods  *prometheus.GaugeVec
 	fragments  prometheus.Gauge
 	dropped    prometheus.Counter
 	checks     prometheus.Histogram
@@ -58,13 +64,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		imbalances: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "book_imbalances_total", Help: "Self-audits that found a difference."}),
 	}
 	m.models = prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "headrace", Name: "gpus_by_model", Help: "GPUs of all nodes by model, held or idle."}, []string{"model", "state"})
+	m.queueGPUs = prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "headrace", Name: "queue_gpus", Help: "GPUs of a tenant's queue, as of the last review."}, []string{"queue", "amount"})
+	m.queuePods = gauges("queue_waiting_pods", "Pods of a tenant's queue, and of those below it, that wait in line, as of the last review.", "queue")
 	m.fragments = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "headrace", Name: "gpu_fragmentation_ratio", Help: "Part of all GPUs that is free and of no use to the expected demand, as of the last review."})
 	m.dropped = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "events_dropped_total", Help: "Events that were not written."})
 	m.ahead = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "headrace", Name: "clock_skew_seconds", Help: "How far the clock of this machine is ahead of the API server's."})
 	m.checks = prometheus.NewHistogram(histogram("last_check_duration_seconds", "Time of the last check of one bind.", checkBuckets))
 	m.vetoes = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "last_check_refusals_total", Help: "Binds that were not tried because the last check refused them."})
 	r.MustRegister(m.checks, m.vetoes, m.pending, m.reasons, m.gpus, m.nodes, m.attempts, m.cycles, m.binds, m.sli, m.imbalances,
-		m.evictions, m.models, m.fragments, m.dropped, m.ahead)
+		m.evictions, m.models, m.queueGPUs, m.queuePods, m.fragments, m.dropped, m.ahead)
 	return m
 }
 
@@ -131,6 +139,23 @@ func (m *Metrics) vetoed() {
 func (m *Metrics) unbalanced() {
 	if m != nil {
 		m.imbalances.Inc()
+	}
+}
+
+func (m *Metrics) queues(all []explain.Tenant) {
+	if m == nil {
+		return
+	}
+	m.queueGPUs.Reset()
+	m.queuePods.Reset()
+	for i := range all {
+		t := &all[i]
+		for amount, by := range map[string]explain.Amounts{"deserved": t.Deserved, "limit": t.Limit, "used": t.Used, "quota": t.Quota, "fair": t.Fair} { // order: each has a gauge of its own
+			if milli, stated := by[v1alpha1.GPUs]; stated {
+				m.queueGPUs.WithLabelValues(t.Name, amount).Set(float64(milli) / 1000)
+			}
+		}
+		m.queuePods.WithLabelValues(t.Name).Set(float64(t.Waiting))
 	}
 }
 

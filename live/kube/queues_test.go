@@ -8,6 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 
@@ -245,4 +249,89 @@ func TestAnnotationsBecomeJobs(t *testing.T) {
 		t.Error("the job outlived its pod")
 	}
 	w.balanced("all is gone")
+}
+
+// What is said of a queue: what it holds, can count on and may take back.
+func TestStandingOfQueues(t *testing.T) {
+	w := newTruth(t)
+	w.putNode("n", 8, 8, "", true)
+	w.putQueue("top", "", "6")
+	w.putQueue("child", "top", "6")
+	w.putQueue("other", "", "2")
+	w.createIn("child", "p", 3)
+	w.createIn("child", "more", 9)
+	w.deliver()
+	look := w.books.lookAtQueues()
+	all := look.tenants()
+	names := ""
+	for i := range all {
+		names += all[i].Name + " "
+	}
+	if names != "other top child " {
+		t.Fatalf("queues %s", names)
+	}
+	path := w.explained("ns/more").Queues
+	if len(path) != 2 || path[0].Name != "child" || path[1].Name != "top" || path[0].Parent != "top" {
+		t.Fatalf("path %+v", path)
+	}
+	if c := path[0]; c.Used["gpus"] != 3000 || c.Quota["gpus"] == 0 || c.Fair["gpus"] < 6000 || c.Deserved["gpus"] != 6000 || c.Limit != nil || c.Waiting != 1 {
+		t.Errorf("child %+v", c)
+	}
+	if path[1].Used["gpus"] != 3000 || path[1].Waiting != 1 {
+		t.Errorf("top %+v", path[1])
+	}
+	w.putQueue("child", "nowhere", "6")
+	w.deliver()
+	look = w.books.lookAtQueues()
+	if got := pathOf(look.tenants(), "child")[0]; !strings.Contains(got.Message, `"nowhere"`) || got.Parent != "top" {
+		t.Errorf("of a queue whose change is not in force: %+v", got)
+	}
+}
+
+// The status of a queue is written when it is another one, and only then.
+func TestStatusIsWrittenOnChange(t *testing.T) {
+	w := newTruth(t)
+	w.putNode("n", 8, 8, "", true)
+	w.putQueue("q", "", "4")
+	w.createIn("q", "p", 3)
+	w.deliver()
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "Queue", "metadata": map[string]any{"name": "q"},
+		"spec": map[string]any{"deserved": map[string]any{"gpus": int64(4)}},
+	}}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{v1alpha1.Queues: "QueueList"}, object)
+	r := registrar{Scheduler: New(Config{Dynamic: client})}
+	look := w.books.lookAtQueues()
+	for range 3 {
+		now, err := client.Resource(v1alpha1.Queues).Get(t.Context(), "q", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.write(t.Context(), now, &look, look.tenants())
+	}
+	writes := 0
+	for _, a := range client.Actions() {
+		if a.Matches("update", "queues/status") {
+			writes++
+		}
+	}
+	now, err := client.Resource(v1alpha1.Queues).Get(t.Context(), "q", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := queueIn(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := q.Status.Used[v1alpha1.GPUs]
+	if writes != 1 || used.String() != "3" || q.Status.Quota == nil || q.Status.FairShare == nil {
+		t.Errorf("%d writes, status %+v", writes, q.Status)
+	}
+	if f := r.queueFacts(now); f.Why != "" || f.Added.DeservedMilli != 4000 {
+		t.Errorf("it reads as %+v", f)
+	}
+	now.Object["spec"] = "nothing"
+	if f := r.queueFacts(now); f.Why == "" || f.Added.Name != "q" {
+		t.Errorf("what is no queue reads as %+v", f)
+	}
 }

@@ -177,4 +177,5 @@ func (o *owner) review(now time.Time) {
 	case o.ledgers <- o.ledger():
 	default: // the audit before is not done
 	}
+	o.lookAtQueues()
 }

@@ -45,7 +45,8 @@ const (
 // Config says what to schedule, and how.
 type Config struct {
 	Client kubernetes.Interface
-	// Dynamic reads and writes PodGroups of our own, where the cluster serves them.
+	// Dynamic reads and writes PodGroups of our own and Queues, where the cluster
+	// serves them.
 	// Nil: they are not looked at.
 	Dynamic dynamic.Interface
 	// Name is the schedulerName of the pods to take. Empty: DefaultName.
@@ -117,6 +118,7 @@ type Scheduler struct {
 	stirs     chan struct{}
 	asks      chan func(*owner)
 	ledgers   chan *Ledger // to be audited
+	looks     chan queueLook
 	events    chan event
 	presence  *Presence // where it can be reached; set before it runs
 
@@ -168,7 +170,7 @@ func New(c Config) *Scheduler {
 	}
 	s := &Scheduler{
 		born: time.Now(), config: c, inbox: make(chan message, inboxLength), binds: make(chan Bind), remarks: make(chan Remark),
-		outcomes: make(chan Outcome), longBinds: make(chan Bind), stirs: make(chan struct{}, 1), asks: make(chan func(*owner)), ledgers: make(chan *Ledger, 1),
+		outcomes: make(chan Outcome), longBinds: make(chan Bind), stirs: make(chan struct{}, 1), asks: make(chan func(*owner)), ledgers: make(chan *Ledger, 1), looks: make(chan queueLook, 1),
 		events: make(chan event, eventsKept), forbidden: make(chan error, 1),
 		evictions: make(chan Eviction), evicted: make(chan EvictOutcome),
 	}

@@ -20,6 +20,8 @@ import (
 	kubetesting "k8s.io/client-go/testing"
 
 	"github.com/headrace-dev/headrace/internal/core/decision"
+
+	"github.com/headrace-dev/headrace/live/explain"
 )
 
 // docs/metrics.md lists every metric there is, and no other.
@@ -33,6 +35,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	m.cycle(decision.CycleReview, time.Second)
 	m.bind(time.Second, time.Second, nil)
 	m.evicted(nil)
+	m.queues([]explain.Tenant{{Name: "q", Used: explain.Amounts{"gpus": 1500}}})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -60,9 +60,10 @@ func (s *Scheduler) watch(ctx context.Context, all informers.SharedInformerFacto
 	if err != nil {
 		return err
 	}
+	queues := s.watchQueues(ctx)
 	var told []cache.InformerSynced
 	watches = append(watches, s.watchNamespaces(ctx))
-	for _, w := range slices.Concat(watches, devices, groups) {
+	for _, w := range slices.Concat(watches, devices, groups, queues) {
 		if err := w.informer.SetTransform(slim); err != nil {
 			return fmt.Errorf("prepare an informer: %w", err)
 		}
@@ -89,6 +90,10 @@ func (s *Scheduler) watch(ctx context.Context, all informers.SharedInformerFacto
 	}
 	a := auditor{Scheduler: s, nodes: nodes.GetStore(), pods: pods.GetStore()}
 	go a.auditAll(ctx) // ends with ctx
+	for _, w := range queues {
+		r := registrar{Scheduler: s, queues: w.informer.GetStore()}
+		go r.writeAll(ctx) // ends with ctx
+	}
 	s.send(ctx, message{synced: true})
 	return nil
 }
