@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/world"
 
 	"github.com/headrace-dev/headrace/live/beliefs"
@@ -18,6 +19,10 @@ import (
 
 func some(n int) *beliefs.Beliefs {
 	b := &beliefs.Beliefs{At: 5_000_000, Next: 40, Left: 3, Fill: []beliefs.Price{{Milli: 470, Price: 500.25}}}
+	for i := range n % 7 {
+		b.Epoch = 4_000_000
+		b.Queues = append(b.Queues, beliefs.Queue{Name: fmt.Sprint("queue-", i), Usage: cluster.Usage{Hour: [cluster.HourEpochs]int64{7, int64(i)}, History: 9}})
+	}
 	for i := range n {
 		b.Asks = append(b.Asks, beliefs.Ask{Kind: fmt.Sprint("kind-", i), Pods: int64(n - i), Request: world.Request{
 			CPU: 4000, Extended: map[string]int64{"example.com/fpga": 1},

@@ -1,6 +1,9 @@
 package kube
 
 import (
+	"fmt"
+	"maps"
+	"math/rand"
 	"strings"
 	"testing"
 	"time"
@@ -334,4 +337,105 @@ func TestStatusIsWrittenOnChange(t *testing.T) {
 	if f := r.queueFacts(now); f.Why == "" || f.Added.Name != "q" {
 		t.Errorf("what is no queue reads as %+v", f)
 	}
+}
+
+// Queues, pods and their jobs come, change and go in whatever order: the books
+// balance after every step, and in the end every pod is in the queue it names, or
+// waits for it.
+func TestQueuesInAnyOrder(t *testing.T) {
+	names := []string{"a", "b", "c", "d"}
+	for seed := range int64(40) {
+		w, r := newTruth(t), rand.New(rand.NewSource(seed))
+		there := make(map[string]bool)
+		w.putNode("n", 64, 12, "", true)
+		for step := range 120 {
+			name, pod := names[r.Intn(len(names))], fmt.Sprint("p", r.Intn(8))
+			switch r.Intn(9) {
+			case 0, 1:
+				w.putQueue(name, append(names, "", "", "")[r.Intn(len(names)+3)], fmt.Sprint(r.Intn(4)-1))
+				there[name] = true
+			case 2:
+				w.deleteQueue(name)
+				delete(there, name)
+			case 3, 4:
+				if w.pods["ns/"+pod] == nil {
+					w.createIn(name, pod, r.Intn(3))
+				}
+			case 5:
+				w.deletePod("ns/" + pod)
+			case 6:
+				if p := w.pods["ns/"+pod]; p != nil {
+					p = p.DeepCopy()
+					p.Labels = map[string]string{v1alpha1.QueueLabel: name}
+					p.Annotations = []map[string]string{nil, {facts.Preemptible: "false"}, {facts.CheckpointedAt: w.now.UTC().Format(time.RFC3339)}}[r.Intn(3)]
+					w.writePod(p)
+				}
+			case 7:
+				w.tell()
+				w.decide()
+			case 8:
+				if len(w.flying) > 0 {
+					w.land(r.Intn(len(w.flying)), r.Intn(3) == 0)
+				}
+				w.pass(time.Duration(r.Intn(300)) * time.Second)
+				w.books.beginEpoch()
+				w.books.retireQueues()
+				w.books.resume()
+			}
+			w.balanced(fmt.Sprint("seed ", seed, " step ", step))
+		}
+		w.settleAll()
+		w.books.retireQueues()
+		w.equal()
+		for key, p := range w.pods {
+			name := p.Labels[v1alpha1.QueueLabel]
+			q := w.books.queues[name]
+			id, inWorld := w.books.world.Pod(key)
+			switch force := there[name] && q != nil && q.known; {
+			case force && (!inWorld || w.queueOf(key) != name):
+				t.Errorf("seed %d: %s is not in its queue %s", seed, key, name)
+			case !force && len(there) > 0 && p.Spec.NodeName == "" && inWorld:
+				t.Errorf("seed %d: %s is in line (%d) without queue %s", seed, key, id, name)
+			}
+		}
+	}
+}
+
+// A tenant that holds more than its fair share gives way to one that waits with
+// less, until each has what it deserves.
+func TestTenantReclaims(t *testing.T) {
+	w := newEvictor(t)
+	w.putNode("n", 64, 8, "", true)
+	w.putQueue("red", "", "4")
+	w.putQueue("blue", "", "4")
+	for i := range 8 {
+		w.createIn("red", fmt.Sprint("red-", i), 1)
+	}
+	w.deliver()
+	for i := range 6 {
+		w.createIn("blue", fmt.Sprint("blue-", i), 1)
+	}
+	for range 10 {
+		w.deliver()
+		w.leaving = append(w.leaving, w.books.takeEvictions()...)
+		for len(w.leaving) > 0 {
+			w.carry(false)
+		}
+		for key, p := range maps.Clone(w.pods) { // order: each by itself
+			if p.DeletionTimestamp != nil {
+				w.deletePod(key)
+			}
+		}
+		w.pass(time.Second)
+	}
+	held := map[string]int{}
+	for _, p := range w.pods {
+		if p.Spec.NodeName != "" {
+			held[p.Labels[v1alpha1.QueueLabel]]++
+		}
+	}
+	if held["red"] != 4 || held["blue"] != 4 {
+		t.Errorf("held %v", held)
+	}
+	w.balanced("the tenant has reclaimed")
 }
