@@ -48,6 +48,9 @@ func (b *books) queueSeen(seen facts.Queue) {
 		q = &queue{}
 		b.queues[name] = q
 	}
+	if q.known && !q.gone && reflect.DeepEqual(q.seen, seen) {
+		return // only its status is another one
+	}
 	q.seen, q.gone = seen, false
 	b.settleQueues()
 	b.requeue(name)
@@ -88,11 +91,14 @@ func (b *books) settleQueues() {
 		again = false
 		for _, name := range slices.Sorted(maps.Keys(b.queues)) {
 			q := b.queues[name]
-			if q.gone || !b.settleQueue(q) {
+			if q.gone {
 				continue
 			}
-			again, b.stirred = true, true
-			b.requeue(name)
+			refused, news := q.refused, b.settleQueue(q)
+			if news || refused != q.refused {
+				b.requeue(name)
+			}
+			again, b.stirred = again || news, b.stirred || news
 		}
 	}
 }
