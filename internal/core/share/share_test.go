@@ -254,3 +254,53 @@ func TestHistoryFades(t *testing.T) {
 		t.Errorf("after its half-life history is %d of %d", got, int64(1<<50))
 	}
 }
+
+// Within a queue the turns go by the order of pods, also when the line is sifted on the
+// way.
+func TestTurnsWithinAQueueAreInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawForest(t)
+		s := Survey(&l.View)
+		if s == nil {
+			t.Skip("nothing was promised to any queue")
+		}
+		line := s.Line(&l.View, l.AppendWaiting(nil), func(a, b cluster.PodID) int { return cmp.Compare(l.Pod(a).Key, l.Pod(b).Key) })
+		last := make(map[cluster.QueueID]uint64)
+		for pod, more := line.Next(); more; pod, more = line.Next() {
+			p := l.Pod(pod)
+			if before, any := last[p.Spec.Queue]; any && p.Key <= before {
+				t.Fatalf("pod %s of queue %d has its turn after one that comes later", p.Spec.Name, p.Spec.Queue)
+			}
+			last[p.Spec.Queue] = p.Key
+			if drop := rapid.IntRange(0, 4).Draw(t, "drop"); drop > 0 {
+				line.Keep(func(cluster.ShapeID) bool { return false }, func(id cluster.PodID) bool { return int(id)%5 != drop })
+			}
+		}
+	})
+}
+
+// A queue can take something back exactly where there is one to take it from.
+func TestReclaimsAsAnyQueueSays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawForest(t)
+		s := Survey(&l.View)
+		if s == nil {
+			t.Skip("nothing was promised to any queue")
+		}
+		v := &l.View
+		for i := range v.Queues.Len() {
+			v.Queue(cluster.QueueID(i)).UsedMilli = quantity.MilliGPU(rapid.Int64Range(0, 9).Draw(t, "used") * 1000)
+		}
+		need := cluster.Amount{Milli: quantity.MilliGPU(rapid.Int64Range(0, 4).Draw(t, "need") * 1000)}
+		for taker := cluster.QueueID(cluster.None); int(taker) < v.Queues.Len(); taker++ {
+			want := false
+			for victim := cluster.QueueID(cluster.None); int(victim) < v.Queues.Len(); victim++ {
+				above, _ := s.Above(v, taker, victim, &need, &need)
+				want = want || above && s.Entitled(v, taker, victim, &need)
+			}
+			if got := s.Reclaims(v, taker, &need); got != want {
+				t.Fatalf("queue %d reclaims %v, one by one %v", taker, got, want)
+			}
+		}
+	})
+}
