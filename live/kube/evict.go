@@ -36,7 +36,7 @@ type Eviction struct {
 	Holders, Victims []Ref
 	// Grace is, by key, how many seconds a victim has to save its state first.
 	Grace map[string]int64
-	gives            bool // a group gives its room back: nobody has to be waiting for it
+	gives bool // a group gives its room back: nobody has to be waiting for it
 }
 
 // EvictOutcome is what became of one eviction.
