@@ -137,27 +137,6 @@ func parseBytes(value string) (quantity.Bytes, bool) {
 	return quantity.Bytes(n), ok && quantity.Bytes(n) <= maxMemory && (n == 0 || strings.HasSuffix(value, "B"))
 }
 
-// gpus returns an amount of compute: 4gpu, or 500 thousandths as 500milli.
-func (r *reader) gpus(name string, fallback quantity.MilliGPU) quantity.MilliGPU {
-	value := r.text(name, "")
-	if value == "" {
-		return fallback
-	}
-	digits, whole := strings.CutSuffix(value, "gpu")
-	if !whole {
-		digits = strings.TrimSuffix(value, "milli")
-	}
-	n, ok := unsigned(digits)
-	if !ok || digits == value || n > 1_000_000_000 {
-		r.fail(name, value, "GPUs or thousandths, as in 4gpu or 500milli")
-		return fallback
-	}
-	if whole {
-		n *= int64(quantity.WholeGPU)
-	}
-	return quantity.MilliGPU(n)
-}
-
 func (r *reader) span(name string, fallback moment.Span) moment.Span {
 	value := r.text(name, "")
 	if value == "" {
