@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/meter"
@@ -101,7 +102,8 @@ func TestSavesFirst(t *testing.T) {
 	low, urgent := gpuJob("low", 0, moment.Hour, 1), gpuJob("urgent", 45*moment.Minute, 10*moment.Minute, 1)
 	low[0].Checkpoint, low[0].Save, urgent[0].Priority = 0, 2*moment.Minute, 1
 	w := trace.Workload{Name: "save", Timed: true, Nodes: gpuNodes(1, 1), Pods: jobs(low, urgent)}
-	res := mustRun(t, Config{Workload: &w, Policy: "by priority", policy: byPriority()})
+	policy := &engine.Policy{Name: "by priority", Score: byPriority().Score, Yields: rules()}
+	res := mustRun(t, Config{Workload: &w, Policy: policy.Name, policy: policy})
 	leaves := 120 + seconds(leaveTakes)
 	want := 45*60 + leaves + 600 + 60 + 15*60
 	if jct := res.Detail.JCTsS; !about(jct[0], 600+leaves) || !about(jct[1], want) {
