@@ -67,27 +67,37 @@ func tenants(b testing.TB, queues, waiting, room int) *world.World {
 }
 
 // BenchmarkReview is one review cycle over a long line in many queues: on a full
-// cluster, and with room for some.
+// cluster, and with room for some; where nobody gives way, and where half the queues
+// have to give back what they hold above their shares.
 func BenchmarkReview(b *testing.B) {
 	const jobs, queues = 100_000, 1000
 	for _, room := range []int{0, 1000} {
-		b.Run(fmt.Sprintf("jobs=%d/queues=%d/room=%d", jobs, queues, room), func(b *testing.B) {
-			w := tenants(b, queues, jobs, room)
-			snapshot, policy := w.Snapshot(), engine.Headrace()
-			var memo engine.Memo
-			var times []time.Duration
-			decided := 0
-			b.ReportAllocs()
-			for b.Loop() {
-				start := time.Now()
-				plan := engine.Decide(snapshot, decision.Cycle{Seed: 1, Kind: decision.CycleReview}, policy, &memo)
-				times = append(times, time.Since(start))
-				decided += len(plan.Decisions)
-				if len(plan.Decisions)+len(plan.Waiting) != jobs || (len(plan.Decisions) == 0) != (room == 0) {
-					b.Fatalf("%d decisions, %d wait", len(plan.Decisions), len(plan.Waiting))
-				}
-			}
-			report(b, times, decided)
-		})
+		for _, reclaim := range []bool{false, true} {
+			benchmarkReview(b, jobs, queues, room, reclaim)
+		}
 	}
+}
+
+func benchmarkReview(b *testing.B, jobs, queues, room int, reclaim bool) {
+	b.Run(fmt.Sprintf("jobs=%d/queues=%d/room=%d/reclaim=%t", jobs, queues, room, reclaim), func(b *testing.B) {
+		w := tenants(b, queues, jobs, room)
+		snapshot, policy := w.Snapshot(), engine.Headrace()
+		if !reclaim {
+			policy = policy.Staying()
+		}
+		var memo engine.Memo
+		var times []time.Duration
+		decided := 0
+		b.ReportAllocs()
+		for b.Loop() {
+			start := time.Now()
+			plan := engine.Decide(snapshot, decision.Cycle{Seed: 1, Kind: decision.CycleReview}, policy, &memo)
+			times = append(times, time.Since(start))
+			decided += len(plan.Decisions)
+			if !reclaim && (len(plan.Decisions)+len(plan.Waiting) != jobs || (len(plan.Decisions) == 0) != (room == 0)) {
+				b.Fatalf("%d decisions, %d wait", len(plan.Decisions), len(plan.Waiting))
+			}
+		}
+		report(b, times, decided)
+	})
 }
