@@ -116,7 +116,7 @@ func (e Bound) apply(w *World) error {
 	if err != nil {
 		return err
 	}
-	if in := w.heldBy(id); in != nil && w.UnderWay(in.After) {
+	if in := w.intentOf(id, cluster.ActionHold); in != nil && w.UnderWay(in.After) {
 		return fmt.Errorf("pod %s: what its bind comes after is still under way", e.Name)
 	}
 	w.dropIntent(id)

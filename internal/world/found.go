@@ -42,7 +42,7 @@ func (e PodFound) apply(w *World) error {
 		}
 		w.ledger.Discharge(id, cluster.PhaseHeld)
 	}
-	if in := w.resizeOf(id); in != nil {
+	if in := w.intentOf(id, cluster.ActionResize); in != nil {
 		defer w.stays(in.ID) // found with all it asks for, it lends nothing
 	}
 	if phase != cluster.PhaseTerminating {

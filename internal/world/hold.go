@@ -128,7 +128,7 @@ func (w *World) setAside(ds []decision.Decision) []reservation {
 	for i := range ds {
 		for _, id := range slices.Clone(w.ledger.Node(ds[i].Place.Node).Pods) {
 			p := w.ledger.Pod(id)
-			if in := w.heldBy(id); in != nil && p.Phase == cluster.PhasePlacing && p.Reserved && w.UnderWay(in.After) {
+			if in := w.intentOf(id, cluster.ActionHold); in != nil && p.Phase == cluster.PhasePlacing && p.Reserved && w.UnderWay(in.After) {
 				out = append(out, reservation{pod: id, place: p.Placement})
 				w.giveBack(id)
 			}
@@ -255,20 +255,21 @@ func (e HoldDropped) apply(w *World) error {
 	if err != nil {
 		return err
 	}
-	if w.heldBy(id) == nil {
+	if w.intentOf(id, cluster.ActionHold) == nil {
 		return fmt.Errorf("pod %s: it is %v and holds no room that others leave", e.Name, cluster.PhasePlacing)
 	}
 	w.giveUp(id)
 	return nil
 }
 
-// heldBy returns the hold of a pod; nil without one.
-func (w *World) heldBy(id cluster.PodID) *cluster.Intent {
+// intentOf returns the decision of a kind that is under way for a pod; nil without
+// one.
+func (w *World) intentOf(id cluster.PodID, action cluster.Action) *cluster.Intent {
 	intent := w.ledger.Pod(id).Intent
 	if intent == cluster.None {
 		return nil
 	}
-	if in := w.ledger.Intents.At(int32(intent)); in.Action == cluster.ActionHold {
+	if in := w.ledger.Intents.At(int32(intent)); in.Action == action {
 		return in
 	}
 	return nil
@@ -280,7 +281,7 @@ func (w *World) Holds(d *decision.Decision) bool {
 	if err != nil || p.Phase != cluster.PhasePlacing {
 		return false
 	}
-	in := w.heldBy(d.Pod)
+	in := w.intentOf(d.Pod, cluster.ActionHold)
 	return in != nil && in.ID == d.ID
 }
 

@@ -76,18 +76,6 @@ func (w *World) leave(decided []uint64) {
 	}
 }
 
-// resizeOf returns the resize under way for a pod; nil without one.
-func (w *World) resizeOf(id cluster.PodID) *cluster.Intent {
-	intent := w.ledger.Pod(id).Intent
-	if intent == cluster.None {
-		return nil
-	}
-	if in := w.ledger.Intents.At(int32(intent)); in.Action == cluster.ActionResize {
-		return in
-	}
-	return nil
-}
-
 // Resized says that a resize was carried out.
 type Resized struct{ Name string }
 
@@ -96,7 +84,7 @@ func (e Resized) apply(w *World) error {
 	if err != nil {
 		return err
 	}
-	in := w.resizeOf(id)
+	in := w.intentOf(id, cluster.ActionResize)
 	switch {
 	case in == nil:
 		return fmt.Errorf("pod %s: no resize of it is under way", e.Name)
@@ -122,7 +110,7 @@ func (e ResizeRefused) apply(w *World) error {
 	if err != nil {
 		return err
 	}
-	if w.resizeOf(id) == nil {
+	if w.intentOf(id, cluster.ActionResize) == nil {
 		return fmt.Errorf("pod %s: no resize of it is under way", e.Name)
 	}
 	w.withdrawResize(id)
@@ -132,7 +120,7 @@ func (e ResizeRefused) apply(w *World) error {
 // withdrawResize ends a resize of a pod as if it had never been decided, if one is
 // under way.
 func (w *World) withdrawResize(id cluster.PodID) {
-	in := w.resizeOf(id)
+	in := w.intentOf(id, cluster.ActionResize)
 	if in == nil {
 		return
 	}

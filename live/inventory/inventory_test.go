@@ -75,7 +75,7 @@ func TestPodOf(t *testing.T) {
 	if got.Kind != "k" || r.CPU != 1500 || r.Memory != quantity.GiB || len(r.Devices) != 1 || r.Devices[0].Count != 2 || r.Devices[0].Milli != quantity.WholeGPU {
 		t.Errorf("the pod reads back as %+v, want 1.5 cores, 1 GiB and 2 whole cards", got)
 	}
-	if len(r.Selector) != 1 || r.Selector[0][0].Key != inventory.ProductLabel || !slices.Equal(r.Selector[0][0].Values, []string{"L4", "T4"}) {
+	if len(r.Selector) != 1 || r.Selector[0][0].Key != facts.ProductLabel || !slices.Equal(r.Selector[0][0].Values, []string{"L4", "T4"}) {
 		t.Errorf("its selector is %+v, want the two models", r.Selector)
 	}
 	if run := p.Annotations[inventory.RunFor]; run != "1m30s" {

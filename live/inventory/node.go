@@ -11,16 +11,15 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
+
+	"github.com/headrace-dev/headrace/live/kube/facts"
 )
 
 // The names under which a node tells of its GPUs, as NVIDIA's device plugin and
 // GPU feature discovery write them, and of its place.
 const (
-	GPUResource  = "nvidia.com/gpu"
-	ProductLabel = "nvidia.com/gpu.product"
-	countLabel   = "nvidia.com/gpu.count"
-	memoryLabel  = "nvidia.com/gpu.memory" // MiB
-	RackLabel    = "topology.headrace.dev/rack"
+	GPUResource = "nvidia.com/gpu"
+	countLabel  = "nvidia.com/gpu.count"
 	// The shape of a node: how many NUMA nodes, and how many cards an NVLink island has.
 	numaLabel   = "topology.headrace.dev/numa-nodes"
 	islandLabel = "topology.headrace.dev/nvlink-island-size"
@@ -34,9 +33,6 @@ const (
 	SimulatedBy = "fake"
 	RunFor      = "headrace.dev/run-for"
 )
-
-// QueueLabel says whose line a pod is from.
-const QueueLabel = "headrace.dev/queue"
 
 const (
 	region = "region-0"
@@ -80,7 +76,7 @@ func NodeOf(n *trace.Node) *corev1.Node {
 		labels[corev1.LabelTopologyZone] = n.Zone
 	}
 	if n.Rack != "" {
-		labels[RackLabel] = n.Rack
+		labels[facts.RackLabel] = n.Rack
 	}
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:              *resource.NewMilliQuantity(int64(n.CPU), resource.DecimalSI),
@@ -89,9 +85,9 @@ func NodeOf(n *trace.Node) *corev1.Node {
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(ephemeralStorage, resource.BinarySI),
 	}
 	if n.GPUs > 0 {
-		labels[ProductLabel] = n.Model
+		labels[facts.ProductLabel] = n.Model
 		labels[countLabel] = strconv.Itoa(n.GPUs)
-		labels[memoryLabel] = strconv.FormatInt(int64(n.GPUMemory/quantity.Bytes(mebibyte)), 10)
+		labels[facts.MemoryLabel] = strconv.FormatInt(int64(n.GPUMemory/quantity.Bytes(mebibyte)), 10)
 		maps.Copy(labels, topology(cardsOf(n)))
 		capacity[GPUResource] = *resource.NewQuantity(int64(n.GPUs), resource.DecimalSI)
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/headrace-dev/headrace/api/v1alpha1"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 
 	"github.com/headrace-dev/headrace/live/kube/facts"
@@ -42,7 +43,7 @@ func PodOf(p *trace.Pod, scheduler string, run time.Duration) *corev1.Pod {
 	}
 	out := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: p.Name, Labels: map[string]string{QueueLabel: p.Queue, facts.KindLabel: p.Kind},
+			Name: p.Name, Labels: map[string]string{v1alpha1.QueueLabel: p.Queue, facts.KindLabel: p.Kind},
 			Annotations: map[string]string{RunFor: run.Round(time.Millisecond).String()},
 		},
 		Spec: corev1.PodSpec{
@@ -55,7 +56,7 @@ func PodOf(p *trace.Pod, scheduler string, run time.Duration) *corev1.Pod {
 	if len(p.Models) > 0 {
 		out.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: ProductLabel, Operator: corev1.NodeSelectorOpIn, Values: p.Models}},
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: facts.ProductLabel, Operator: corev1.NodeSelectorOpIn, Values: p.Models}},
 			}}},
 		}}
 	}

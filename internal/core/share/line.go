@@ -69,9 +69,6 @@ func (s *Standing) Line(v *cluster.View, pods []cluster.PodID, compare func(a, b
 	return l
 }
 
-// Len is how many pods are still in line.
-func (l *Line) Len() int { return l.left }
-
 // Next takes the pod whose turn it is out of the line.
 func (l *Line) Next() (cluster.PodID, bool) {
 	if l.last >= 0 {

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/headrace-dev/headrace/api/v1alpha1"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 
-	"github.com/headrace-dev/headrace/live/inventory"
 	"github.com/headrace-dev/headrace/live/kube"
 )
 
@@ -118,7 +118,7 @@ func (l *load) sweep(ctx context.Context) {
 		case <-ticker.C:
 		}
 		list, err := l.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
-			FieldSelector: "status.phase=" + string(corev1.PodSucceeded), LabelSelector: inventory.QueueLabel, Limit: sweepMost,
+			FieldSelector: "status.phase=" + string(corev1.PodSucceeded), LabelSelector: v1alpha1.QueueLabel, Limit: sweepMost,
 		})
 		if err != nil {
 			continue // the next sweep tries again
