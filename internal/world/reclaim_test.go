@@ -78,15 +78,21 @@ func carryOut(t testing.TB, w *world.World, at moment.Instant, plan *decision.Pl
 		}
 	}
 	bundles := plan.Bundles()
-	var leave []cluster.PodID
+	var leave, resized []cluster.PodID
 	for _, bundle := range bundles {
 		apply(world.Acceptance(bundle))
-		if d := &bundle[0]; d.Action == cluster.ActionEvict {
+		switch d := &bundle[0]; d.Action {
+		case cluster.ActionEvict:
 			leave = append(leave, d.Pod)
+		case cluster.ActionResize:
+			resized = append(resized, d.Pod)
 		}
 	}
 	for _, id := range leave {
 		apply(world.Evicted{Name: w.View().Pod(id).Spec.Name})
+	}
+	for _, id := range resized {
+		apply(world.Resized{Name: w.View().Pod(id).Spec.Name})
 	}
 	for _, bundle := range bundles {
 		if bundle[0].Action != cluster.ActionBind {
