@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -64,9 +66,19 @@ func (in *PodGroupList) DeepCopyObject() runtime.Object {
 
 // DeepCopyInto copies a spec, with nothing shared.
 func (in *PodGroupSpec) DeepCopyInto(out *PodGroupSpec) {
-	*out = PodGroupSpec{HoldSeconds: copied(in.HoldSeconds), SchedulingPolicy: SchedulingPolicy{
-		Basic: copied(in.SchedulingPolicy.Basic), Gang: copied(in.SchedulingPolicy.Gang),
-	}}
+	*out = PodGroupSpec{Parent: in.Parent, Communication: in.Communication, HoldSeconds: copied(in.HoldSeconds)}
+	out.SchedulingPolicy.Basic = copied(in.SchedulingPolicy.Basic)
+	if gang := in.SchedulingPolicy.Gang; gang != nil {
+		out.SchedulingPolicy.Gang = &GangPolicy{MinCount: gang.MinCount, MaxCount: copied(gang.MaxCount), MinGroupCount: copied(gang.MinGroupCount)}
+	}
+	if in.SchedulingConstraints != nil {
+		out.SchedulingConstraints = &SchedulingConstraints{Topology: slices.Clone(in.SchedulingConstraints.Topology)}
+	}
+	out.SubGroups = slices.Clone(in.SubGroups)
+	for i := range out.SubGroups {
+		out.SubGroups[i].MaxCount = copied(in.SubGroups[i].MaxCount)
+		out.SubGroups[i].Topology = slices.Clone(in.SubGroups[i].Topology)
+	}
 }
 
 // DeepCopyInto copies a status, with nothing shared.

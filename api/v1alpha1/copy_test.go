@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,18 +13,25 @@ import (
 // full is a group in which every field is set; the test fails when one is added
 // that is not.
 func full() *PodGroup {
-	hold := int32(7)
+	hold, most, groups := int32(7), int32(8), int32(2)
+	rack := []TopologyConstraint{{Level: Rack, Key: "k", Mode: Preferred}}
 	return &PodGroup{
 		TypeMeta:   metav1.TypeMeta{Kind: "PodGroup", APIVersion: GroupVersion.String()},
 		ObjectMeta: metav1.ObjectMeta{Name: "g", Labels: map[string]string{"a": "b"}},
-		Spec:       PodGroupSpec{SchedulingPolicy: SchedulingPolicy{Basic: &BasicPolicy{}, Gang: &GangPolicy{MinCount: 3}}, HoldSeconds: &hold},
-		Status:     PodGroupStatus{Conditions: []metav1.Condition{{Type: PodGroupInitiallyScheduled, Message: "m"}}},
+		Spec: PodGroupSpec{
+			SchedulingPolicy:      SchedulingPolicy{Basic: &BasicPolicy{}, Gang: &GangPolicy{MinCount: 3, MaxCount: &most, MinGroupCount: &groups}},
+			SchedulingConstraints: &SchedulingConstraints{Topology: rack},
+			SubGroups:             []SubGroup{{Name: "s", MinCount: 1, MaxCount: &most, Topology: slices.Clone(rack), Communication: Ring}},
+			Parent:                "p", Communication: Tree, HoldSeconds: &hold,
+		},
+		Status: PodGroupStatus{Conditions: []metav1.Condition{{Type: PodGroupInitiallyScheduled, Message: "m"}}},
 	}
 }
 
 // A copy is equal, and a change of the copy leaves the first as it was.
 func TestCopySharesNothing(t *testing.T) {
-	for _, fields := range []any{full().Spec, full().Spec.SchedulingPolicy, full().Status} {
+	spec := full().Spec
+	for _, fields := range []any{spec, spec.SchedulingPolicy, *spec.SchedulingPolicy.Gang, *spec.SchedulingConstraints, spec.SubGroups[0], spec.SubGroups[0].Topology[0], full().Status} {
 		for i, v := 0, reflect.ValueOf(fields); i < v.NumField(); i++ {
 			if v.Field(i).IsZero() {
 				t.Errorf("%T.%s is not set: it is not tested", fields, v.Type().Field(i).Name)
@@ -36,8 +44,11 @@ func TestCopySharesNothing(t *testing.T) {
 		t.Fatalf("copy %+v, want %+v", c, list)
 	}
 	c.Items[0].Labels["a"] = "c"
-	*c.Items[0].Spec.HoldSeconds = 9
-	c.Items[0].Spec.SchedulingPolicy.Gang.MinCount = 9
+	changed := &c.Items[0].Spec
+	*changed.HoldSeconds, changed.SchedulingPolicy.Gang.MinCount = 9, 9
+	*changed.SchedulingPolicy.Gang.MaxCount, *changed.SchedulingPolicy.Gang.MinGroupCount = 9, 9
+	changed.SchedulingConstraints.Topology[0].Mode = Required
+	*changed.SubGroups[0].MaxCount, changed.SubGroups[0].Topology[0].Mode, changed.SubGroups[0].Name = 9, Required, "t"
 	c.Items[0].Status.Conditions[0].Message = "n"
 	if !reflect.DeepEqual(&list.Items[0], full()) {
 		t.Errorf("after a change of the copy: %+v", list.Items[0])

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/headrace-dev/headrace/live/kube"
+	"github.com/headrace-dev/headrace/live/kube/facts"
 	"github.com/headrace-dev/headrace/live/kube/upstream"
 	"github.com/headrace-dev/headrace/live/usage"
 )
@@ -28,7 +29,7 @@ const gcPercent = 400
 // options are the flags.
 type options struct {
 	kubeconfig, name, policy, gpu        string
-	profiles                             []string
+	profiles, topology                   []string
 	record                               string
 	recordLimit                          int64
 	events, logFormat                    string
@@ -61,6 +62,7 @@ func Scheduler() *cobra.Command {
 	f.StringVar(&o.policy, "policy", "headrace", "the policy that decides: "+strings.Join(kube.Policies(), ", "))
 	f.StringVar(&o.gpu, "gpu-resource", string(kube.DefaultGPU), "the extended resource under which nodes offer GPUs")
 	f.StringArrayVar(&o.profiles, "profile", nil, "NAME=POLICY: take the pods with this schedulerName by this policy; may be given several times, instead of --scheduler-name and --policy")
+	f.StringArrayVar(&o.topology, "topology-label", nil, "LEVEL=LABEL[,LABEL]: the labels of nodes that say which rack, zone or region they are in (the first that a node has counts), or that all their cards are of one NVLink island; may be given once for each level; rack="+strings.Join(facts.DefaultLevels().Rack, ",")+" unless set")
 	f.BoolVar(&o.beliefs, "keep-beliefs", true, "keep what was learned in the ConfigMap "+kube.BeliefsName+" of the Lease's namespace, for the next start")
 	f.BoolVar(&o.preemption, "preemption", true, "evict pods of lower priority for one that has no room, within their disruption budgets")
 	f.StringVar(&o.record, "record", "", "write a journal to this file, for headrace replay; compressed when it ends in .gz")
@@ -107,6 +109,9 @@ func (o *options) config(c *cobra.Command) (kube.Config, error) {
 	}
 	if out.Profiles, err = kube.ParseProfiles(o.profiles); err != nil {
 		return out, fmt.Errorf("--profile: %w", err)
+	}
+	if out.Levels, err = facts.ParseLevels(o.topology); err != nil {
+		return out, fmt.Errorf("--topology-label: %w", err)
 	}
 	if out.Policy, err = kube.PolicyNamed(o.policy); err != nil {
 		return out, err

@@ -199,7 +199,9 @@ func (s *sides) left(f *figures) string {
 		}
 		room := s.checker.Feasible(p)
 		unready := len(room) > 0
-		room = slices.DeleteFunc(room, func(name string) bool { return !facts.NodeOf(s.nodes[name], kube.DefaultGPU).Ready })
+		room = slices.DeleteFunc(room, func(name string) bool {
+			return !facts.NodeOf(s.nodes[name], kube.DefaultGPU, facts.DefaultLevels()).Ready
+		})
 		standing := s.trial.Standing(key)
 		switch {
 		case len(room) > 0 && standing.Unjudged:

@@ -29,7 +29,7 @@ func TestNodesReadBack(t *testing.T) {
 		}
 		for i := range w.Nodes {
 			n := &w.Nodes[i]
-			got := facts.NodeOf(inventory.NodeOf(n), inventory.GPUResource).Added
+			got := facts.NodeOf(inventory.NodeOf(n), inventory.GPUResource, facts.DefaultLevels()).Added
 			if got.Name != n.Name || got.CPU != n.CPU || got.Memory != n.Memory || got.Pods != n.Pods || len(got.Devices) != n.GPUs {
 				t.Fatalf("%s: node %s came back as %+v", name, n.Name, got)
 			}

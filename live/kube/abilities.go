@@ -88,10 +88,10 @@ func deviceAbilities() []ability {
 	return append(out, ability{"update", resourceapi.GroupName, "resourceclaims", "status"}, ability{"update", resourceapi.GroupName, "resourceclaims", "binding"})
 }
 
-// groupAbilities are what pod groups of an API group need, where the cluster
-// serves them.
-func groupAbilities(group string) []ability {
-	return []ability{{"list", group, "podgroups", ""}, {"watch", group, "podgroups", ""}}
+// groupAbilities are what groups of pods of a kind need, where the cluster serves
+// them.
+func groupAbilities(group, resource string) []ability {
+	return []ability{{"list", group, resource, ""}, {"watch", group, resource, ""}, {"patch", group, resource, "status"}}
 }
 
 // queueAbilities are what queues need, where the cluster serves them.

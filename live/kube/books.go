@@ -30,9 +30,9 @@ type books struct {
 	serial uint64 // of the last bind
 	pods   map[string]*pod
 	nodes  map[string]*node
-	at     map[string]map[string]*pod // bound pods by the node they name, known or not
-	paused map[string]*pod            // refused, to be tried again later
-	places map[string]bool            // domains the world knows
+	at     map[string]map[string]*pod   // bound pods by the node they name, known or not
+	paused map[string]*pod              // refused, to be tried again later
+	places map[string]world.DomainAdded // domains the world knows
 	// namespaces holds the labels of those that are known.
 	namespaces map[string]map[string]string
 	groups     map[string]*group
@@ -104,7 +104,7 @@ func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 	return &books{
 		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
-		paused: make(map[string]*pod), places: make(map[string]bool),
+		paused: make(map[string]*pod), places: make(map[string]world.DomainAdded),
 		namespaces: make(map[string]map[string]string), draws: newDraws(), exclusions: newExclusions(), evictions: newEvictions(), groups: make(map[string]*group), tenants: newTenants(),
 	}
 }

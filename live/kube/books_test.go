@@ -79,9 +79,27 @@ func (w *truth) putNode(name string, cpu, gpus int, taint string, ready bool) {
 	if ready {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	}
-	w.nodes[name] = n
+	w.writeNode(n)
+}
+
+// putNodeIn puts a node with cards in a rack.
+func (w *truth) putNodeIn(name string, gpus int, rack string) {
+	w.putLabelled(name, gpus, map[string]string{facts.RackLabel: rack})
+}
+
+// putLabelled puts a node with cards and labels of its own.
+func (w *truth) putLabelled(name string, gpus int, labels map[string]string) {
+	w.putNode(name, 8, gpus, "", true)
+	n := w.nodes[name].DeepCopy()
+	maps.Copy(n.Labels, labels)
+	w.untold = w.untold[:len(w.untold)-1]
+	w.writeNode(n)
+}
+
+func (w *truth) writeNode(n *corev1.Node) {
+	w.nodes[n.Name] = n
 	n.ResourceVersion = w.stamp()
-	f := facts.NodeOf(n, DefaultGPU)
+	f := facts.NodeOf(n, DefaultGPU, facts.DefaultLevels())
 	w.later(message{node: &f, version: n.ResourceVersion})
 }
 

@@ -166,8 +166,15 @@ func (b *books) equipped(seen facts.Node) facts.Node {
 	}
 	seen.Added.Authority, seen.Added.Selective = cluster.AuthorityDRA, true
 	seen.Added.Devices = make([]world.Device, len(devices))
+	unknown := true // to the drivers, what is linked
 	for i, d := range devices {
 		seen.Added.Devices[i] = d.World
+		unknown = unknown && d.World.Island == cluster.None
+	}
+	if seen.Linked && unknown {
+		for i := range seen.Added.Devices {
+			seen.Added.Devices[i].Island = 0
+		}
 	}
 	return seen
 }

@@ -480,7 +480,7 @@ func TestForeignAllocations(t *testing.T) {
 	if n := held(); n != 0 {
 		t.Fatalf("without the node %d devices are held", n)
 	}
-	w.books.nodeSeen(facts.NodeOf(w.nodes["n-0"], DefaultGPU))
+	w.books.nodeSeen(facts.NodeOf(w.nodes["n-0"], DefaultGPU, facts.DefaultLevels()))
 	if n := held(); n != 1 {
 		t.Fatalf("with the node back %d devices are held, want 1", n)
 	}

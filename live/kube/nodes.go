@@ -21,14 +21,9 @@ func (b *books) nodeSeen(seen facts.Node) {
 	if seen.Ready {
 		life = cluster.LifeReady
 	}
+	b.locate(&seen)
 	told := seen.Added
 	told.Life = life
-	for _, d := range seen.Domains {
-		if !b.places[d.Name] {
-			b.must(d)
-			b.places[d.Name] = true
-		}
-	}
 	switch {
 	case n == nil:
 		if err := b.apply(told); err != nil {
@@ -55,6 +50,24 @@ func (b *books) nodeSeen(seen facts.Node) {
 	b.moved(name)
 	b.volumesStirred()
 	b.stirred = true
+}
+
+// locate tells the world of the domains that a node is in. One of a name that
+// another place has, on another level or elsewhere, gets a name of its own.
+func (b *books) locate(seen *facts.Node) {
+	parent := ""
+	for _, d := range seen.Domains {
+		d.Parent = parent
+		for old, known := b.places[d.Name]; known && old != d; old, known = b.places[d.Name] {
+			d.Name += " (" + d.Level.String() + ")"
+		}
+		if _, known := b.places[d.Name]; !known {
+			b.must(d)
+			b.places[d.Name] = d
+		}
+		parent = d.Name
+	}
+	seen.Added.Domain = parent
 }
 
 // nodeGone takes in that a node is deleted. Pods bound to it hold nothing any more.

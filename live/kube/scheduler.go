@@ -58,6 +58,8 @@ type Config struct {
 	Profiles []Profile
 	// GPU is the resource under which nodes offer cards. Empty: DefaultGPU.
 	GPU corev1.ResourceName
+	// Levels are the labels of nodes that say where they are. Nil: facts.DefaultLevels.
+	Levels *facts.Levels
 	// Preemption lets pods of lower priority give way to one that has no room.
 	Preemption bool
 	// Record is the file to write a journal to; empty for none. It ends at
@@ -158,6 +160,9 @@ func New(c Config) *Scheduler {
 	c.Name, c.Policy = c.Profiles[0].Name, c.Profiles[0].Policy
 	if c.Namespace == "" {
 		c.Namespace = DefaultNamespace
+	}
+	if c.Levels == nil {
+		c.Levels = facts.DefaultLevels()
 	}
 	if c.RecordLimit == 0 {
 		c.RecordLimit = DefaultRecordLimit

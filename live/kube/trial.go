@@ -37,7 +37,9 @@ func (t *Trial) Pass(d time.Duration) {
 }
 
 // NodeIs tells what a node is now.
-func (t *Trial) NodeIs(n *corev1.Node) { t.books.nodeSeen(facts.NodeOf(n, t.config.GPU)) }
+func (t *Trial) NodeIs(n *corev1.Node) {
+	t.books.nodeSeen(facts.NodeOf(n, t.config.GPU, t.config.Levels))
+}
 
 // NodeGone tells that a node is deleted.
 func (t *Trial) NodeGone(name string) { t.books.nodeGone(name) }

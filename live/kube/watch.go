@@ -130,7 +130,7 @@ func (s *Scheduler) send(ctx context.Context, m message) {
 func (s *Scheduler) nodeHandler(ctx context.Context) cache.ResourceEventHandler {
 	seen := func(object any) {
 		if n, ok := object.(*corev1.Node); ok {
-			f := facts.NodeOf(n, s.config.GPU)
+			f := facts.NodeOf(n, s.config.GPU, s.config.Levels)
 			s.send(ctx, message{node: &f, rawNode: n, version: n.ResourceVersion})
 		}
 	}

@@ -48,7 +48,7 @@ func TestNodeOf(t *testing.T) {
 			DeclaredFeatures: []string{"UserNamespacesHostNetworkSupport"},
 		},
 	}
-	got := facts.NodeOf(n, gpu)
+	got := facts.NodeOf(n, gpu, facts.DefaultLevels())
 	labels := maps.Clone(n.Labels)
 	labels[world.NameLabel], labels["feature:UserNamespacesHostNetworkSupport"] = "n", ""
 	card := world.Device{Model: "L4", Memory: 23034 << 20, Island: cluster.None, NUMA: cluster.None, Sharing: cluster.SharingNone}
@@ -83,7 +83,7 @@ func TestNodeReady(t *testing.T) {
 		{"unknown", corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}}}, false},
 		{"being deleted", corev1.Node{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}, Status: corev1.NodeStatus{Conditions: ready}}, false},
 	} {
-		if got := facts.NodeOf(&c.node, gpu).Ready; got != c.want {
+		if got := facts.NodeOf(&c.node, gpu, facts.DefaultLevels()).Ready; got != c.want {
 			t.Errorf("%s: ready %v, want %v", c.name, got, c.want)
 		}
 	}

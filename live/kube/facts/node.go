@@ -11,12 +11,10 @@ import (
 	"github.com/headrace-dev/headrace/internal/world"
 )
 
-// The labels under which GPU feature discovery tells of a node's cards, and our
-// own for the rack.
+// The labels under which GPU feature discovery tells of a node's cards.
 const (
 	ProductLabel = "nvidia.com/gpu.product"
 	MemoryLabel  = "nvidia.com/gpu.memory" // MiB
-	RackLabel    = "topology.headrace.dev/rack"
 )
 
 // unnamedModel stands for the model of cards that nobody labelled.
@@ -35,12 +33,14 @@ type Node struct {
 	Added   world.NodeAdded
 	Domains []world.DomainAdded // the widest first; the last one holds the node
 	Ready   bool
+	// Linked says that all its cards are of one NVLink island.
+	Linked bool
 }
 
 // NodeOf reads a node. Cards come under the resource name gpu; the kubelet picks
-// which of them a pod gets.
-func NodeOf(n *corev1.Node, gpu corev1.ResourceName) Node {
-	out := Node{Domains: domains(n), Ready: ready(n)}
+// which of them a pod gets. Where the node is, its labels say, by level.
+func NodeOf(n *corev1.Node, gpu corev1.ResourceName, levels *Levels) Node {
+	out := Node{Domains: levels.domains(n), Ready: ready(n), Linked: levels.linked(n)}
 	e := &out.Added
 	e.Name, e.UID, e.Labels, e.Authority = n.Name, string(n.UID), traits(n), cluster.AuthorityPlugin
 	if last := len(out.Domains); last > 0 {
@@ -133,28 +133,4 @@ func ready(n *corev1.Node) bool {
 	return n.DeletionTimestamp == nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
-}
-
-// domains returns the region, zone and rack of a node, as far as it has labels
-// for them. A name holds the names of the wider ones: racks of two zones are two.
-func domains(n *corev1.Node) []world.DomainAdded {
-	var out []world.DomainAdded
-	name, parent := "", ""
-	for _, d := range []struct {
-		label string
-		level cluster.Level
-	}{
-		{corev1.LabelTopologyRegion, cluster.LevelRegion},
-		{corev1.LabelTopologyZone, cluster.LevelZone},
-		{RackLabel, cluster.LevelRack},
-	} {
-		value := n.Labels[d.label]
-		if value == "" {
-			continue
-		}
-		name += "/" + value
-		out = append(out, world.DomainAdded{Name: name, Level: d.level, Parent: parent})
-		parent = name
-	}
-	return out
 }

@@ -40,9 +40,11 @@ const KindLabel = "headrace.dev/kind"
 type Pod struct {
 	UID      string
 	Standing Standing
-	Added    world.PodAdded
-	Node     string // where it is bound
-	Running  bool
+	// Added names the group or the part of one that it is in; Group is the group.
+	Added   world.PodAdded
+	Group   string
+	Node    string // where it is bound
+	Running bool
 	// Gated says that a scheduling gate holds the pod: its owner knows, and nobody
 	// has to be told.
 	Gated bool
@@ -106,12 +108,16 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 		}
 	}
 	out.Added = world.PodAdded{
-		Name: Key(p), UID: out.UID, Kind: p.Labels[KindLabel], Group: groupName(p), Request: request(p, gpu),
+		Name: Key(p), UID: out.UID, Kind: p.Labels[KindLabel], Request: request(p, gpu),
 		Since: moment.Instant(max(p.CreationTimestamp.UnixMicro(), 0)),
 	}
+	out.Group, out.Added.Group = membership(p)
 	ties(p, &out.Added)
 	out.Queue = p.Labels[v1alpha1.QueueLabel]
 	out.Job, out.JobFaults = JobOf(p.Annotations)
+	if out.Group != "" {
+		out.Added.Rank, out.Added.Ranked = rank(p, &out.JobFaults)
+	}
 	out.Claims = claims(p)
 	if out.Standing == Waiting && len(out.Added.Request.Devices) > 0 {
 		out.Asked, out.Resource = asked(p, gpu), string(gpu)
