@@ -101,8 +101,10 @@ func runAPIServer(ctx context.Context, o *Options, ids *identities, etcd string,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-signing-key-file=" + ids.tokens.key, "--service-account-key-file=" + ids.tokens.cert,
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
-		// Groups of pods: a beta API that 1.37 does not serve unless asked.
-		"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true",
+		// Groups of pods, their topology, and groups of groups: APIs that 1.37 does not
+		// serve unless asked.
+		"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true",
+		"--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true",
 	}
 	if o.Bare {
 		// Without a node controller nobody would take the taint of new nodes away.

@@ -329,6 +329,8 @@ func TestLeastPrivilege(t *testing.T) {
 		{"create", "events.k8s.io", "events", "", other},
 		{"watch", "scheduling.k8s.io", "podgroups", "", ""},
 		{"patch", "scheduling.k8s.io", "podgroups/status", "g", other},
+		{"watch", "scheduling.k8s.io", "compositepodgroups", "", ""},
+		{"patch", "scheduling.k8s.io", "compositepodgroups/status", "g", other},
 		{"watch", "scheduling.headrace.dev", "podgroups", "", ""},
 		{"patch", "scheduling.headrace.dev", "podgroups/status", "g", other},
 		{"watch", "scheduling.headrace.dev", "queues", "", ""},

@@ -55,13 +55,15 @@ func tell(c Checker, m *message) {
 	}
 }
 
-// vet returns the binds that the checker agrees to. The others are taken back. A
-// bind may need another one of the same cycle, so the order is left open.
+// vet returns the binds that the checker agrees to. The others are taken back, and with
+// them those of groups that would start without enough members. A bind may need another
+// one of the same cycle, so the order is left open.
 func (o *owner) vet(binds []Bind) []Bind {
 	if o.checker == nil {
 		return binds
 	}
 	var agreed []Bind
+	broken := make(map[uint64]bool)
 	for len(binds) > 0 {
 		var refused []Bind
 		whys := make(map[string]error)
@@ -83,8 +85,11 @@ func (o *owner) vet(binds []Bind) []Bind {
 				o.config.Log.Warn("a bind was not tried", "pod", b.Key, "node", b.Node, "because", why)
 				o.config.Metrics.vetoed()
 				o.books.veto(b, why)
+				if b.bundle != 0 {
+					broken[b.bundle] = true
+				}
 			}
-			return agreed
+			return o.books.takeBackMates(agreed, broken, o.checker.Release)
 		}
 		binds = refused
 	}

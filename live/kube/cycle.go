@@ -39,6 +39,7 @@ type Bind struct {
 	Key, UID, Node string
 	Since          time.Time // when the pod was first seen
 	serial         uint64    // tells the binds of one pod apart
+	bundle         uint64    // of binds that were decided together; 0: it was alone
 	Draws          []Draw    // to be written to its claims first
 	// prepare makes ready what else the pod needs before it is bound; nil: nothing.
 	prepare func(context.Context) error
@@ -109,10 +110,7 @@ func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
 	}
 	// Whoever has room before others have left need not wait for them.
 	if b.awaits(bundle) {
-		for i := range bundle {
-			d := &bundle[i]
-			b.holdFor(v.Pod(d.Pod).Spec.Name, v.Node(d.Place.Node).Spec.Name, afterOf(bundle))
-		}
+		b.holdFor(v, bundle)
 		return nil
 	}
 	for i := range bundle {
@@ -122,13 +120,20 @@ func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
 		b.log.Warn("a decision is not accepted", "because", err)
 		return nil
 	}
+	together := uint64(0)
+	if len(bundle) > 1 {
+		b.bundles.last++
+		together = b.bundles.last
+	}
 	var binds []Bind
 	for i := range bundle {
 		d := &bundle[i]
 		key, host := v.Pod(d.Pod).Spec.Name, v.Node(d.Place.Node).Spec.Name
 		p := b.pods[key]
 		p.story.placed(b.now, b.cycle, v, d)
-		binds = append(binds, b.dispatch(key, p, host, draws[i]))
+		bind := b.dispatch(key, p, host, draws[i])
+		bind.bundle = together
+		binds = append(binds, bind)
 	}
 	return binds
 }

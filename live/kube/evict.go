@@ -50,6 +50,7 @@ type eviction struct {
 	evicting bool   // it is to be evicted by us, and that was not refused
 	leaving  bool   // the world knows that it is on its way out
 	guard    string // the disruption budget that the world counts its eviction against
+	bundle   uint64 // those that it holds room together with; 0: it is alone
 }
 
 // evictions is the part of the books that is about pods that give way.
@@ -62,13 +63,14 @@ type evictions struct {
 	way      map[string]*Eviction // of the present cycle, by node
 	going    map[uint64]bool      // its decisions to evict
 	yields   map[string]bool      // nodes that a whole unit leaves, for a holder elsewhere perhaps
+	bundles  bundles
 }
 
 func newEvictions() evictions {
 	return evictions{
 		holds: make(map[string]map[string]*pod), promises: make(map[string]bool),
 		budgets: make(map[string]map[string]facts.Budget), known: make(map[string]int32), way: make(map[string]*Eviction), going: make(map[uint64]bool),
-		yields: make(map[string]bool),
+		yields: make(map[string]bool), bundles: bundles{size: make(map[uint64]int)},
 	}
 }
 
@@ -100,15 +102,26 @@ func (b *books) giveWay(s *cluster.Snapshot, d *decision.Decision) {
 	b.going[d.ID] = true
 }
 
-// holdFor takes in a decision to bind a pod when others have left.
-func (b *books) holdFor(key, node string, after []uint64) {
+// holdFor takes in decisions to bind pods together when others have left.
+func (b *books) holdFor(v *cluster.View, decisions []decision.Decision) {
+	after := afterOf(decisions)
 	if !slices.ContainsFunc(after, func(id uint64) bool { return b.going[id] }) {
 		return // nobody goes after all
 	}
-	p := b.pods[key]
-	b.hold(key, p, node)
-	w := b.wayOn(node)
-	w.Holders = append(w.Holders, Ref{Key: key, UID: p.seen.UID})
+	bundle := uint64(0)
+	if len(decisions) > 1 {
+		b.bundles.last++
+		bundle = b.bundles.last
+		b.bundles.size[bundle] = len(decisions)
+	}
+	for i := range decisions {
+		key, node := v.Pod(decisions[i].Pod).Spec.Name, v.Node(decisions[i].Place.Node).Spec.Name
+		p := b.pods[key]
+		b.hold(key, p, node)
+		p.bundle = bundle
+		w := b.wayOn(node)
+		w.Holders = append(w.Holders, Ref{Key: key, UID: p.seen.UID})
+	}
 }
 
 func (b *books) wayOn(node string) *Eviction {
@@ -137,6 +150,7 @@ func (b *books) unhold(key string, p *pod) {
 	if len(b.holds[p.node]) == 0 {
 		delete(b.holds, p.node)
 	}
+	p.bundle = 0
 	b.stirred = true
 }
 
@@ -209,7 +223,9 @@ func (b *books) emptying(node string) bool {
 // release returns the binds of pods whose room has been left. Where nobody leaves
 // any more and there is no room, the hold has come to nothing.
 func (b *books) release() []Bind {
+	b.breakUp()
 	var binds []Bind
+	tried := make(map[uint64]bool)
 	for _, node := range slices.Sorted(maps.Keys(b.holds)) {
 		id, _ := b.world.Node(node)
 		overdrawn := b.world.View().Node(id).Overdrawn
@@ -217,20 +233,32 @@ func (b *books) release() []Bind {
 			continue
 		}
 		keys := b.byRank(slices.Collect(maps.Keys(b.holds[node])))
+		if len(keys) == 0 {
+			continue // bound together with others
+		}
 		if overdrawn {
 			// The least important goes first; the others may have room without it.
 			last := keys[len(keys)-1]
 			p := b.pods[last]
 			b.forsake(last, p, cmp.Or(p.refusal, "those who were to leave "+node+" did not leave enough"))
+			b.breakUp()
 			continue
 		}
 		for _, key := range keys {
 			p := b.pods[key]
+			if p.bundle != 0 {
+				if !tried[p.bundle] {
+					tried[p.bundle] = true
+					binds = append(binds, b.bindBundle(p.bundle)...)
+				}
+				continue
+			}
+			if p.footing != holding {
+				continue // bound together with others
+			}
 			// What is charged has room; whether the pod may still go there is asked
 			// without it.
-			b.unhold(key, p)
-			b.must(world.BindRefused{Name: key})
-			p.footing, p.node = waiting, ""
+			b.letGo(key, p)
 			bind, err := b.bindHeld(key, p, node)
 			if err != nil && b.emptying(node) {
 				b.hold(key, p, node) // it is not room that it waits for

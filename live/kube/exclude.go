@@ -68,10 +68,7 @@ func (b *books) veto(bind *Bind, why error) {
 		b.outcome(&Outcome{Bind: *bind, Err: why})
 		return
 	}
-	b.land(&Outcome{Bind: *bind, Err: why})
-	b.must(world.BindRefused{Name: bind.Key})
-	p.footing, p.node = waiting, ""
-	b.stirred = true
+	b.takeBack(bind, why)
 }
 
 func (b *books) shapeOf(key string) cluster.ShapeID {

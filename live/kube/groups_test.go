@@ -460,7 +460,11 @@ func (w *truth) decideWhole() {
 		if !ok {
 			w.Fatalf("bind of %s, which the world does not know", binds[i].Key)
 		}
-		if g := v.Group(v.Pod(id).Spec.Group); !g.Whole() {
+		group := v.Pod(id).Spec.Group
+		if group == cluster.None {
+			continue
+		}
+		if g := v.Group(group); !g.Whole() {
 			w.Fatalf("pod %s is bound with %d of at least %d members of group %s", binds[i].Key, g.Placed, g.Minimum, g.Name)
 		}
 	}
