@@ -233,24 +233,49 @@ func TestOwnGroupIsValidated(t *testing.T) {
 	installOwnGroups(t)
 	r := newRig(t)
 	gang := map[string]any{"gang": map[string]any{"minCount": int64(2)}}
+	with := func(more map[string]any) map[string]any {
+		more["schedulingPolicy"] = gang
+		return more
+	}
+	parts := func(parts ...any) map[string]any { return with(map[string]any{"subGroups": parts}) }
+	level := func(name string) map[string]any { return map[string]any{"level": name} }
 	for name, test := range map[string]struct {
 		spec map[string]any
 		want string
 	}{
 		"neither": {map[string]any{"schedulingPolicy": map[string]any{}}, "set exactly one of basic and gang"},
 		"both":    {map[string]any{"schedulingPolicy": map[string]any{"basic": map[string]any{}, "gang": map[string]any{"minCount": int64(2)}}}, "set exactly one of basic and gang"},
-		"none":    {map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(0)}}}, "greater than or equal to 1"},
-		"endless": {map[string]any{"schedulingPolicy": gang, "holdSeconds": int64(86401)}, "less than or equal to 86400"},
+		"none":    {map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(0)}}}, "minCount must be at least 1 in a group without minGroupCount and subGroups"},
+		"below":   {map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(-1)}}}, "greater than or equal to 0"},
+		"most":    {map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(3), "maxCount": int64(2)}}}, "maxCount must be at least minCount"},
+		"groups":  {map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minGroupCount": int64(0)}}}, "greater than or equal to 1"},
+		"endless": {with(map[string]any{"holdSeconds": int64(86401)}), "less than or equal to 86400"},
 		"nothing": {map[string]any{}, "schedulingPolicy"},
+		"shelf":   {with(topology(level("Shelf"))), "supported values: "},
+		"twice":   {with(topology(level("Rack"), level("Zone"), level("Rack"))), "each level once"},
+		"unclear": {with(topology(map[string]any{"level": "Rack", "key": "a"})), "set exactly one of level and key"},
+		"empty":   {with(topology(map[string]any{"mode": "Preferred"})), "set exactly one of level and key"},
+		"perhaps": {with(topology(map[string]any{"level": "Rack", "mode": "Perhaps"})), "supported values: "},
+		"gossip":  {with(map[string]any{"communication": "Gossip"}), "supported values: "},
+		"parent":  {with(map[string]any{"parent": "A B"}), "spec.parent"},
+		"basic":   {map[string]any{"schedulingPolicy": map[string]any{"basic": map[string]any{}}, "parent": "p"}, "a basic group has neither subGroups nor a parent"},
+		"unnamed": {parts(map[string]any{"minCount": int64(1)}), "name"},
+		"same":    {parts(map[string]any{"name": "a", "minCount": int64(1)}, map[string]any{"name": "a", "minCount": int64(2)}), "Duplicate value"},
+		"no pods": {parts(map[string]any{"name": "a", "minCount": int64(0)}), "greater than or equal to 1"},
 	} {
 		if err := createOwnGroup(r, name, test.spec); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: said %v, want it to contain %q", name, err, test.want)
 		}
 	}
-	r.ok(createOwnGroup(r, "good", map[string]any{"schedulingPolicy": gang}))
+	r.ok(createOwnGroup(r, "parts", map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{}}, "subGroups": []any{map[string]any{"name": "a", "minCount": int64(1)}}}))
+	r.ok(createOwnGroup(r, "good", with(topology(level("Rack")))))
 	g, err := objects.Resource(v1alpha1.PodGroups).Namespace(r.namespace).Get(t.Context(), "good", metav1.GetOptions{})
 	r.ok(err)
 	if hold, _, _ := unstructured.NestedInt64(g.Object, "spec", "holdSeconds"); hold != 300 {
 		t.Errorf("holdSeconds is %d where it was left out, want 300", hold)
+	}
+	constraints, _, _ := unstructured.NestedSlice(g.Object, "spec", "schedulingConstraints", "topology")
+	if len(constraints) != 1 || constraints[0].(map[string]any)["mode"] != "Required" {
+		t.Errorf("topology %v, want a mode that is filled in", constraints)
 	}
 }
