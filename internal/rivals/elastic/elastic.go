@@ -1,0 +1,95 @@
+package elastic
+
+import "slices"
+
+// Type is the nodes of one GPU model.
+type Type struct {
+	Name    string
+	Nodes   int
+	PerNode int // GPUs of each
+}
+
+// GPUs of all its nodes.
+func (t Type) GPUs() int { return t.Nodes * t.PerNode }
+
+// Cluster lists the types in the order in which they were named.
+type Cluster []Type
+
+// Seat is what a job is given: GPUs of one type, the node of each, in order. The
+// zero value is nothing.
+type Seat struct {
+	Type  int
+	Nodes []int
+}
+
+// Empty says that the seat is nothing.
+func (s Seat) Empty() bool { return len(s.Nodes) == 0 }
+
+// Equal says that two seats are the same GPUs in the same order, as far as nodes
+// tell.
+func (s Seat) Equal(o Seat) bool {
+	return s.Empty() && o.Empty() || s.Type == o.Type && slices.Equal(s.Nodes, o.Nodes)
+}
+
+// Shape is the GPUs on each node: runs of the same node are one.
+func (s Seat) Shape() []int {
+	var shape []int
+	for i, node := range s.Nodes {
+		if i == 0 || node != s.Nodes[i-1] {
+			shape = append(shape, 0)
+		}
+		shape[len(shape)-1]++
+	}
+	return shape
+}
+
+// Job is what a policy may know of a job.
+type Job struct {
+	ID       int // its place in the workload
+	Kind     string
+	GPUs     int // asked for, where the policy does not choose
+	Age      int64
+	Restarts int
+	// Restarting says that the job is in the countdown of a restart.
+	Restarting bool
+	Seat       Seat
+	// Most is how many GPUs the job may be given, on any type.
+	Most int
+	// Tried says that the job measured steps on some type.
+	Tried bool
+	// Goodput is the expected goodput on GPUs of a type; not ok while nothing is
+	// known.
+	Goodput func(typ, nodes, gpus int) (float64, bool)
+	// Rate is the throughput with what was asked for on a type, 0 where the type has
+	// not so many GPUs.
+	Rate func(typ int) float64
+}
+
+// Policy decides on all jobs, in rounds. It belongs to one run.
+type Policy interface {
+	// Round gives each job its seat until the next round, in the order of the jobs.
+	Round(now int64, jobs []Job) []Seat
+}
+
+// Rival is one policy.
+type Rival struct {
+	Name, About string
+	// Elastic says that the policy chooses sizes; jobs then choose their batch.
+	Elastic bool
+	// Every is the published time between rounds in seconds.
+	Every int64
+	build func(Cluster) Policy
+}
+
+// New makes the policy for one run.
+func (r *Rival) New(c Cluster) Policy { return r.build(c) }
+
+// All lists the policies in the order in which they are shown.
+func All() []Rival {
+	return []Rival{
+		{
+			Name: "tiresias", About: "least attained service in two levels, GPUs and batch as asked for (Gu et al., NSDI 2019)", Every: 60,
+			build: func(c Cluster) Policy { return newTiresias(c) },
+		},
+	}
+}
