@@ -91,5 +91,13 @@ func All() []Rival {
 			Name: "tiresias", About: "least attained service in two levels, GPUs and batch as asked for (Gu et al., NSDI 2019)", Every: 60,
 			build: func(c Cluster) Policy { return newTiresias(c) },
 		},
+		{
+			Name: "sia", About: "sizes and GPU models by normalised goodput, an integer program each round (Jayaram Subramanya et al., SOSP 2023)",
+			Elastic: true, Every: 60, build: func(c Cluster) Policy { return newSia(c) },
+		},
+		{
+			Name: "gavel", About: "max-min fair shares of time on each GPU model, GPUs and batch as asked for (Narayanan et al., OSDI 2020)",
+			Every: gavelRound, build: func(c Cluster) Policy { return newGavel(c) },
+		},
 	}
 }

@@ -27,7 +27,7 @@ func newKnowledge(c *Config, kind *training.Kind, row trace.TrainingJob) *knowle
 		s := kind.On(t.Name)
 		limits.GPUs = append(limits.GPUs, goodput.GPULimits{GPU: t.Name, MinLocal: s.MinLocal, MaxLocal: s.PolicyMaxLocal(), Single: s.Single})
 	}
-	return &knowledge{model: goodput.NewModel(limits), cluster: c.Cluster, kind: kind, maxBatch: kind.MaxBatch(), memo: map[[3]int]float64{}}
+	return &knowledge{model: goodput.NewModel(limits), cluster: c.Cluster, kind: kind, maxBatch: max(row.Batch, kind.MinBatch()), memo: map[[3]int]float64{}}
 }
 
 // Observe takes in what the job measured.
