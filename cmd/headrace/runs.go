@@ -23,32 +23,21 @@ const gcPercent = 400
 // runAll runs all configurations, several at once, and returns the results in
 // their order. The first error wins.
 func runAll(configs []sim.Config, jobs int, errOut io.Writer) ([]meter.Result, error) {
-	if jobs <= 0 {
-		jobs = runtime.NumCPU()
-	}
 	// A run makes much short-lived garbage on a small heap: collecting it less
 	// often saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
-	bar := newProgress(configs, errOut)
+	pods := int64(0)
+	for i := range configs {
+		pods += int64(len(configs[i].Workload.Pods))
+	}
+	bar := newProgress(pods, len(configs), "pods", errOut)
 	defer bar.finish()
 	results, errs := make([]meter.Result, len(configs)), make([]error, len(configs))
-	next := atomic.Int64{}
-	var workers sync.WaitGroup
-	for range min(jobs, len(configs)) {
-		// A worker ends when no configuration is left.
-		workers.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(configs) {
-					return
-				}
-				c := configs[i]
-				c.Progress = bar.follow()
-				results[i], errs[i] = sim.Run(c)
-			}
-		})
-	}
-	workers.Wait()
+	each(len(configs), jobs, func(i int) {
+		c := configs[i]
+		c.Progress = bar.follow()
+		results[i], errs[i] = sim.Run(c)
+	})
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
@@ -57,25 +46,44 @@ func runAll(configs []sim.Config, jobs int, errOut io.Writer) ([]meter.Result, e
 	return results, nil
 }
 
-// progress is one bar over all runs, counted in pods. It is silent where stderr
+// each does n things, several at once: so many as there are processors, if jobs is
+// 0.
+func each(n, jobs int, do func(i int)) {
+	if jobs <= 0 {
+		jobs = runtime.NumCPU()
+	}
+	next := atomic.Int64{}
+	var workers sync.WaitGroup
+	for range min(jobs, n) {
+		// A worker ends when nothing is left to do.
+		workers.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				do(i)
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// progress is one bar over all runs, counted in pods or jobs. It is silent where stderr
 // is no terminal.
 type progress struct {
 	bar *progressbar.ProgressBar
 }
 
-func newProgress(configs []sim.Config, errOut io.Writer) *progress {
+func newProgress(total int64, runs int, word string, errOut io.Writer) *progress {
 	file, isFile := errOut.(*os.File)
 	if !isFile || !term.IsTerminal(int(file.Fd())) {
 		return &progress{}
 	}
-	total := int64(0)
-	for i := range configs {
-		total += int64(len(configs[i].Workload.Pods))
-	}
 	return &progress{bar: progressbar.NewOptions64(total,
 		progressbar.OptionSetWriter(errOut),
-		progressbar.OptionSetDescription(fmt.Sprintf("%d runs", len(configs))),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("pods"),
+		progressbar.OptionSetDescription(fmt.Sprintf("%d runs", runs)),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(word),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionEnableColorCodes(false), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))}
 }

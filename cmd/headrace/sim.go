@@ -36,6 +36,7 @@ type simFlags struct {
 	record   string
 	warmUp   string
 	plots    string
+	training trainingFlags
 }
 
 const defaultReport = "report.html"
@@ -53,16 +54,33 @@ default scoring and under ours; the comparison is printed and a report written.
 Static mode offers the pods one after the other; what does not fit is given up and
 nothing leaves. Timed mode runs against the clock. Policies:
 
-` + policyHelp(),
+` + policyHelp() + `
+The traces pollux and sia are of elastic training jobs: a policy is asked in rounds
+how many GPUs, and of which model, each job has (docs/adaptive.md). Policies:
+
+` + trainingHelp(),
 		Example: `  headrace sim
   headrace sim --scenario hetero --policy kube-binpack,headrace --seeds 1..5
   headrace sim --trace openb --nodes nodes.csv --pods pods.csv --mode static --inflate 1.3 --seeds 42..51 --policy fgd,headrace
   headrace sim --trace openb --nodes nodes.csv --pods pods.csv --mode timed --load 0.9 --output json
-  headrace sim --trace philly --pods philly_jobs.csv.gz --policy fifo,las,srtf,headrace`,
-		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+  headrace sim --trace philly --pods philly_jobs.csv.gz --policy fifo,las,srtf,headrace
+  headrace sim --trace pollux --profiles pollux/profiles --workload pollux/workloads/workload-6.csv --policy tiresias
+  headrace sim --trace sia --profiles sia/profiles --policy sia,gavel --output json --workload sia/workloads/philly/*.csv`,
+		Args: func(c *cobra.Command, args []string) error {
+			if f.trains() && len(f.training.workloads) > 0 {
+				return nil // more workloads
+			}
+			return noArguments(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.trains() {
+				return f.runTraining(c, args)
+			}
+			return f.run(c)
+		},
 	}
 	f.flags(c)
+	f.training.flags(c)
 	fl := c.Flags()
 	fl.StringVar(&f.mode, "mode", "", "static or timed (default: static for openb and mixed, timed for others)")
 	fl.Float64Var(&f.inflate, "inflate", 1.3, "static mode: GPU demand offered, in multiples of the capacity; 0 offers the trace as it is")
@@ -78,7 +96,7 @@ nothing leaves. Timed mode runs against the clock. Policies:
 	fl.StringVar(&f.gpuMTBF, "gpu-mtbf", "0", "timed mode: mean time between failures of one GPU, as 8760h; 0 is never")
 	fl.StringVar(&f.warmUp, "warm-up", "", "timed mode: what arrives within this time of the start does not count, as 336h (default: as the workload says)")
 	fl.StringVar(&f.record, "record", "", "write the journal of the run to this file, for replay; one policy and one seed; .gz compresses")
-	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(policyNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(append(policyNames(), trainingNames()...), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{sim.Static, sim.Timed}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "csv"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -174,6 +192,8 @@ func (f *simFlags) check() error {
 		return usagef("--load %v: goes with a trace in timed mode", f.load)
 	case len(f.policies) == 0:
 		return usagef("--policy: name at least one policy")
+	case len(f.training.profiles)+len(f.training.workloads) > 0 || f.training.perJob || f.training.round != "":
+		return usagef("--profiles, --workload, --per-job and --round go with --trace pollux and --trace sia")
 	}
 	names := policyNames()
 	for _, p := range f.policies {

@@ -37,15 +37,17 @@ const (
 	defaultCluster  = "52x8"
 )
 
-func traceFormats() []string { return []string{formatOpenB, formatPhilly, formatHeadrace} }
+func traceFormats() []string {
+	return append([]string{formatOpenB, formatPhilly, formatHeadrace}, trainingFormats()...)
+}
 
 func (s *source) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.scenario, "scenario", "", "built-in workload: "+strings.Join(model.Names(), ", ")+" (default "+defaultScenario+")")
-	f.StringVar(&s.format, "trace", "", "read a trace in this format: openb (Alibaba 2023), philly (Microsoft 2017) or headrace (docs/trace-format.md)")
+	f.StringVar(&s.format, "trace", "", "read a trace in this format: openb (Alibaba 2023), philly (Microsoft 2017), headrace (docs/trace-format.md), pollux or sia (docs/adaptive.md)")
 	f.StringVar(&s.nodes, "nodes", "", "file with the trace's nodes (openb and headrace CSV)")
 	f.StringVar(&s.pods, "pods", "", "file with the trace's pods; for headrace JSON lines and philly, the one file")
-	f.StringVar(&s.cluster, "cluster", defaultCluster, "philly: the cluster, as NODESxGPUS")
+	f.StringVar(&s.cluster, "cluster", defaultCluster, "philly: the cluster, as NODESxGPUS; pollux and sia: as NODESxTYPE,… (default "+polluxCluster+" and "+siaCluster+")")
 	_ = c.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(model.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("trace", cobra.FixedCompletions(traceFormats(), cobra.ShellCompDirectiveNoFileComp))
 }
@@ -64,7 +66,9 @@ func (s *source) check() error {
 	case s.format == formatPhilly && (s.pods == "" || s.nodes != ""):
 		return usagef("--trace philly needs --pods FILE, and --cluster instead of --nodes")
 	case s.format != "" && !slices.Contains(traceFormats(), s.format):
-		return usagef("--trace %s: no such format%s; the formats are openb, philly and headrace", s.format, suggestion(s.format, traceFormats()))
+		return usagef("--trace %s: no such format%s; the formats are %s", s.format, suggestion(s.format, traceFormats()), strings.Join(traceFormats(), ", "))
+	case slices.Contains(trainingFormats(), s.format):
+		return usagef("--trace %s: goes with headrace sim only", s.format)
 	case s.format != formatPhilly && s.cluster != defaultCluster:
 		return usagef("--cluster %s: goes with --trace philly", s.cluster)
 	}

@@ -76,6 +76,9 @@ type Rival struct {
 	Name, About string
 	// Elastic says that the policy chooses sizes; jobs then choose their batch.
 	Elastic bool
+	// AskedBatch says that the policy expects of a job no larger batch than was asked
+	// for, though the job may choose one.
+	AskedBatch bool
 	// Every is the published time between rounds in seconds.
 	Every int64
 	build func(Cluster) Policy
@@ -93,6 +96,10 @@ func All() []Rival {
 		},
 		{
 			Name: "sia", About: "sizes and GPU models by normalised goodput, an integer program each round (Jayaram Subramanya et al., SOSP 2023)",
+			Elastic: true, AskedBatch: true, Every: 60, build: func(c Cluster) Policy { return newSia(c) },
+		},
+		{
+			Name: "sia-anybatch", About: "the same, but it counts on batches larger than asked for (its artefact does not)",
 			Elastic: true, Every: 60, build: func(c Cluster) Policy { return newSia(c) },
 		},
 		{

@@ -27,7 +27,11 @@ func newKnowledge(c *Config, kind *training.Kind, row trace.TrainingJob) *knowle
 		s := kind.On(t.Name)
 		limits.GPUs = append(limits.GPUs, goodput.GPULimits{GPU: t.Name, MinLocal: s.MinLocal, MaxLocal: s.PolicyMaxLocal(), Single: s.Single})
 	}
-	return &knowledge{model: goodput.NewModel(limits), cluster: c.Cluster, kind: kind, maxBatch: max(row.Batch, kind.MinBatch()), memo: map[[3]int]float64{}}
+	k := &knowledge{model: goodput.NewModel(limits), cluster: c.Cluster, kind: kind, maxBatch: kind.MaxBatch(), memo: map[[3]int]float64{}}
+	if c.Policy.AskedBatch {
+		k.maxBatch = max(row.Batch, kind.MinBatch())
+	}
+	return k
 }
 
 // Observe takes in what the job measured.

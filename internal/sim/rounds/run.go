@@ -26,6 +26,9 @@ type Config struct {
 	Every int64
 	// Fairness adds the runs of each job alone that finish-time fairness needs.
 	Fairness bool
+	Alone    *Alone // may be nil
+	// Most bounds the GPUs of a job, 0 is no bound.
+	Most int
 	// Progress, if not nil, is told how many jobs have ended.
 	Progress func(done, total int)
 }
@@ -194,6 +197,9 @@ func (r *run) decide(here []*jobState) error {
 		v.Age, v.Restarts, v.Restarting, v.Seat = r.now-s.Submit, s.Restarts, s.Countdown > 0 && s.Held() > 0, s.seat
 		if s.know != nil {
 			v.Most, v.Tried = s.know.most(), s.know.tried()
+			if r.Most > 0 {
+				v.Most = min(v.Most, r.Most)
+			}
 		}
 		s.rounds++
 		s.rivals += int64(len(here))
