@@ -47,21 +47,20 @@ func (p *Params) syncTime(nodes, gpus int) float64 {
 	return tiny
 }
 
-// stepTime is the time of a step with passes accumulated beyond the first.
-func (p *Params) stepTime(nodes, gpus, local, passes int) float64 {
-	t := p.passTime(local)
-	return float64(passes)*t + blend(t, p.syncTime(nodes, gpus), p.Overlap)
+// StepTime is the expected time of a step with passes accumulated beyond the first.
+func (p *Params) StepTime(nodes, gpus, local, passes int) float64 {
+	pass, sync := p.passTime(local), p.syncTime(nodes, gpus)
+	return float64(passes)*pass + blend(pass, sync, math.Log(sync), p.Overlap)
 }
 
-// blend is (x^g + y^g)^(1/g), without overflow.
-func blend(x, y, g float64) float64 {
+// blend is (x^g + y^g)^(1/g), without overflow; logY is the logarithm of y.
+func blend(x, y, logY, g float64) float64 {
 	if g == 1 {
 		return x + y
 	}
-	if x < y {
-		x, y = y, x
-	}
-	return x * math.Pow(1+math.Pow(y/x, g), 1/g)
+	logX := math.Log(x)
+	more, less := math.Max(logX, logY), math.Min(logX, logY)
+	return math.Exp(more + math.Log1p(math.Exp(g*(less-more)))/g)
 }
 
 // Fit finds the parameters that explain the samples best: the root mean square of
@@ -133,6 +132,24 @@ func newFitting(samples []Sample) *fitting {
 	return f
 }
 
+// overlap is the logarithm of (x^g + y^g)^(1/g) of two logarithms, and how it moves
+// with each.
+func overlap(logX, logY, g float64) (log, partX, partY float64) {
+	const nothing = -36 // exp of it is below the last digit of 1
+	apart := g * (logY - logX)
+	switch {
+	case apart < nothing:
+		return logX, 1, 0
+	case -apart < nothing:
+		return logY, 0, 1
+	case apart <= 0:
+		e := math.Exp(apart)
+		return logX + math.Log1p(e)/g, 1 / (1 + e), e / (1 + e)
+	}
+	e := math.Exp(-apart)
+	return logY + math.Log1p(e)/g, e / (1 + e), 1 / (1 + e)
+}
+
 // smooth keeps the root of a mean square differentiable where the fit is perfect.
 const smooth = 1e-12
 
@@ -150,11 +167,7 @@ func (f *fitting) value(x *[params]float64, slope *[params]float64) float64 {
 			sync = x[term] + x[term+1]*f.beyond[i]
 		}
 		logSync := math.Log(sync)
-		u, v := g*logPass, g*logSync
-		most := math.Max(u, v)
-		eu, ev := math.Exp(u-most), math.Exp(v-most)
-		logStep := (most + math.Log(eu+ev)) / g
-		partPass, partSync := eu/(eu+ev), ev/(eu+ev)
+		logStep, partPass, partSync := overlap(logPass, logSync, g)
 
 		e1, e2 := logPass-f.logPass[i], logStep-f.logStep[i]
 		sumPass += e1 * e1

@@ -136,26 +136,26 @@ func (m *Model) Best(gpu string, nodes, gpus, maxLocal, maxBatch int) (rate floa
 	least := math.Max(float64(m.limits.MinBatch), float64(minLocal*gpus))
 	grow := math.Pow(float64(maxBatch)/least, 1/float64(candidates-1))
 	sync := p.syncTime(nodes, gpus)
-	total := least
+	logSync := math.Log(sync)
+	total, last := least, Batch{}
 	for c := range candidates {
 		if c == candidates-1 {
 			total = float64(maxBatch)
 		}
 		b := m.split(total, gpus, maxLocal)
-		if c > 0 && b == batch {
-			total *= grow
+		if total *= grow; c > 0 && b == last {
 			continue
 		}
+		last = b
 		value := 0.0
 		if b.Local >= minLocal && b.Local <= maxLocal {
 			pass := p.passTime(b.Local)
 			size := gpus * b.Local * (b.Passes + 1)
-			value = float64(size) / (float64(b.Passes)*pass + blend(pass, sync, p.Overlap)) * m.worth(size)
+			value = float64(size) / (float64(b.Passes)*pass + blend(pass, sync, logSync, p.Overlap)) * m.worth(size)
 		}
 		if c == 0 || value > rate {
 			rate, batch = value, b
 		}
-		total *= grow
 	}
 	return rate, batch, true
 }

@@ -87,6 +87,20 @@ type Rival struct {
 // New makes the policy for one run.
 func (r *Rival) New(c Cluster) Policy { return r.build(c) }
 
+// Watched is the same policy, whose integer programs and what was found for them are
+// shown; of policies that solve none it is the policy itself.
+func (r Rival) Watched(see func(*Assignment, Solution)) Rival {
+	build := r.build
+	r.build = func(c Cluster) Policy {
+		p := build(c)
+		if s, ok := p.(*sia); ok {
+			s.seen = see
+		}
+		return p
+	}
+	return r
+}
+
 // All lists the policies in the order in which they are shown.
 func All() []Rival {
 	return []Rival{

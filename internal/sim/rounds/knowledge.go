@@ -19,6 +19,14 @@ type knowledge struct {
 	maxBatch int // that policies count on
 	version  int
 	memo     map[[3]int]float64
+	last     chosen
+}
+
+// chosen is the last choice of a batch, and what it was chosen for.
+type chosen struct {
+	version, nodes, gpus, maxLocal int
+	gpu                            string
+	batch                          goodput.Batch
 }
 
 func newKnowledge(c *Config, kind *training.Kind, row trace.TrainingJob) *knowledge {
@@ -42,8 +50,14 @@ func (k *knowledge) Observe(m training.Measurement) {
 
 // Batch chooses the job's batch.
 func (k *knowledge) Batch(gpu string, nodes, gpus, maxLocal int) (local, passes int, ok bool) {
-	_, b, ok := k.model.Best(gpu, nodes, gpus, maxLocal, k.kind.MaxBatch())
-	return b.Local, b.Passes, ok
+	c := chosen{k.model.Version(), nodes, gpus, maxLocal, gpu, k.last.batch}
+	if c != k.last {
+		if _, c.batch, ok = k.model.Best(gpu, nodes, gpus, maxLocal, k.kind.MaxBatch()); !ok {
+			return 0, 0, false
+		}
+		k.last = c
+	}
+	return c.batch.Local, c.batch.Passes, true
 }
 
 func (k *knowledge) tried() bool {
