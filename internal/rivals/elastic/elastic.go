@@ -47,8 +47,8 @@ func (s Seat) Shape() []int {
 type Job struct {
 	ID       int // its place in the workload
 	Kind     string
-	GPUs     int // asked for, where the policy does not choose
-	Age      int64
+	GPUs     int     // asked for, where the policy does not choose
+	Age      float64 // seconds
 	Restarts int
 	// Restarting says that the job is in the countdown of a restart.
 	Restarting bool

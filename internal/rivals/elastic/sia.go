@@ -125,7 +125,7 @@ func (p *sia) choices(j *Job) Choices {
 // moving is what is left of a goodput after a move: the part of its life that the
 // job did not, and then will not, spend on restarts.
 func (p *sia) moving(j *Job) float64 {
-	age, cost := float64(j.Age), siaRestart(j.Kind)
+	age, cost := j.Age, siaRestart(j.Kind)
 	if age < cost {
 		return 1
 	}

@@ -77,7 +77,7 @@ func (r *run) fairness(out *meter.Training) error {
 // A job whose size is not the policy's to choose runs with its size; where that is
 // more than the share, a part of the time too.
 func (r *run) alone(memory *Alone, s *jobState, t elastic.Type, share float64) (jct float64, ok bool, err error) {
-	offset := float64(s.Submit % r.Every)
+	offset := math.Mod(s.Submit, float64(r.Every))
 	at := func(most int) float64 {
 		run, e := r.remembered(memory, s, t, most)
 		if e != nil {

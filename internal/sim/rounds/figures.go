@@ -16,11 +16,11 @@ func (r *run) result(begun time.Time) (meter.Training, error) {
 	out := meter.Training{Cluster: ClusterText(r.Cluster), Rounds: r.count}
 	n := float64(len(r.jobs))
 	var jcts []float64
-	first, last := int64(math.MaxInt64), int64(0)
+	first, last := math.Inf(1), 0.0
 	for _, s := range r.jobs {
-		jct := float64(s.Finished - s.Submit)
+		jct := float64(s.Finished) - s.Submit
 		jcts = append(jcts, jct)
-		first, last = min(first, s.Submit), max(last, s.Finished)
+		first, last = min(first, s.Submit), max(last, float64(s.Finished))
 		out.RestartsMean += float64(s.Restarts) / n
 		out.Each = append(out.Each, meter.TrainingJob{Name: s.Name, JCTS: jct, Restarts: s.Restarts})
 		out.Decisions += s.Restarts + 1
@@ -32,7 +32,7 @@ func (r *run) result(begun time.Time) (meter.Training, error) {
 		DecideP50Us: r.decided(50), DecideP99Us: r.decided(99),
 	}
 	out.DecideP95Us = r.decided(95)
-	out.MakespanS = float64(last - first)
+	out.MakespanS = last - first
 	out.GPUHoursPerJob = float64(r.gpuSeconds) / 3600 / n
 	out.ContentionMean = float64(r.contended) / float64(r.count)
 	out.ContentionMax = r.most

@@ -154,7 +154,7 @@ func (r *run) over() bool { return r.ended == len(r.jobs) }
 // round advances all jobs and decides.
 func (r *run) round() error {
 	for _, s := range r.jobs {
-		if s.Done || s.Submit > r.now {
+		if s.Done || s.Submit > float64(r.now) {
 			s.Now = r.now + r.Every
 			continue
 		}
@@ -172,7 +172,7 @@ func (r *run) round() error {
 	r.count++
 	var here []*jobState
 	for _, s := range r.jobs {
-		if s.Submit <= r.now && !s.Done {
+		if s.Submit <= float64(r.now) && !s.Done {
 			here = append(here, s)
 		}
 	}
@@ -194,7 +194,7 @@ func (r *run) decide(here []*jobState) error {
 	views := make([]elastic.Job, len(here))
 	for i, s := range here {
 		v := &s.view
-		v.Age, v.Restarts, v.Restarting, v.Seat = r.now-s.Submit, s.Restarts, s.Countdown > 0 && s.Held() > 0, s.seat
+		v.Age, v.Restarts, v.Restarting, v.Seat = float64(r.now)-s.Submit, s.Restarts, s.Countdown > 0 && s.Held() > 0, s.seat
 		if s.know != nil {
 			v.Most, v.Tried = s.know.most(), s.know.tried()
 			if r.Most > 0 {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/headrace-dev/headrace/internal/core/moment"
 )
 
 // TrainingJob is one row of a workload of the Pollux and Sia artefacts: a training
@@ -11,7 +13,7 @@ import (
 // for, where a policy does not choose.
 type TrainingJob struct {
 	Name   string
-	Submit int64 // seconds
+	Submit float64 // seconds
 	Kind   string
 	GPUs   int
 	Batch  int
@@ -39,7 +41,7 @@ func (s source) training(kinds []string) ([]TrainingJob, error) {
 	err := s.eachRow(start, func(sh *sheet) error {
 		r := &cells{sheet: sh}
 		j := TrainingJob{
-			Name: r.name("name", seen), Submit: r.number("time", 0, int64(MaxTime/1_000_000)),
+			Name: r.name("name", seen), Submit: r.real("time", 0, float64(MaxTime/moment.Second)),
 			Kind: sh.cell("application"), GPUs: int(r.number("num_replicas", 1, MaxJobGPUs)),
 			Batch: int(r.number("batch_size", 1, maxProfileBatch)),
 		}

@@ -30,7 +30,7 @@ type Tuner interface {
 type Job struct {
 	Name   string
 	Kind   *Kind
-	Submit int64
+	Submit float64
 	// GPUs and Batch are what the user asked for.
 	GPUs, Batch int
 
