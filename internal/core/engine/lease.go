@@ -171,6 +171,48 @@ type loans struct {
 	*round
 	left  int64
 	stiff map[stiff]int32 // the priority for which nobody could lend
+	homes map[cluster.QueueID][]home
+	hosts []cluster.NodeID // those on which somebody has lent in this cycle
+}
+
+// home is a node where a queue has pods that might lend.
+type home struct {
+	node   cluster.NodeID
+	lowest int32 // their lowest priority
+}
+
+// settle finds the homes of all queues.
+func (l *loans) settle() {
+	v := l.txn.View()
+	l.homes = make(map[cluster.QueueID][]home)
+	for i := range v.Nodes.Len() {
+		n := v.Node(cluster.NodeID(i))
+		if !n.Spec.Resizes || !n.TakesWork() || n.Overdrawn {
+			continue
+		}
+		for _, id := range n.Pods {
+			spec := v.Pod(id).Spec
+			all := l.homes[spec.Queue]
+			if last := len(all) - 1; last >= 0 && all[last].node == cluster.NodeID(i) {
+				all[last].lowest = min(all[last].lowest, spec.Priority)
+				continue
+			}
+			l.homes[spec.Queue] = append(all, home{cluster.NodeID(i), spec.Priority})
+		}
+	}
+}
+
+// mayHost lists the nodes on which somebody may lend to a pod, and those on which
+// what was lent to others may leave room for it.
+func (l *loans) mayHost(spec *cluster.PodSpec) []cluster.NodeID {
+	out := slices.Clone(l.hosts)
+	for _, h := range l.homes[spec.Queue] {
+		if h.lowest < spec.Priority {
+			out = append(out, h.node)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // borrow finds room, in quarters that running pods lend, for waiting pods that have no
@@ -184,8 +226,14 @@ func (r *round) borrow() {
 			line = append(line, w.Pod)
 		}
 	}
-	slices.SortFunc(line, func(a, b cluster.PodID) int { return compare(&r.txn.Base().View, r.cycle, a, b) })
+	if len(line) == 0 {
+		return
+	}
 	l := loans{round: r, left: mostLoans, stiff: make(map[stiff]int32)}
+	if l.settle(); len(l.homes) == 0 {
+		return
+	}
+	slices.SortFunc(line, func(a, b cluster.PodID) int { return compare(&r.txn.Base().View, r.cycle, a, b) })
 	placed := make(map[cluster.PodID]bool)
 	for _, pod := range line {
 		placed[pod] = l.serve(pod)
@@ -212,11 +260,9 @@ func (l *loans) serve(pod cluster.PodID) bool {
 	var best terms
 	var lenders []cluster.PodID
 	host := cluster.NodeID(cluster.None)
-	for i := range v.Nodes.Len() {
-		node := cluster.NodeID(i)
-		n := v.Node(node)
-		if !n.Spec.Resizes || !n.TakesWork() || n.Overdrawn || len(n.Pods) == 0 || l.left <= 0 {
-			continue
+	for _, node := range l.mayHost(spec) {
+		if l.left <= 0 {
+			break
 		}
 		why := l.check(of, node)
 		set := []cluster.PodID(nil)
@@ -314,5 +360,6 @@ func (l *loans) lend(pod cluster.PodID, shape cluster.ShapeID, host cluster.Node
 	for _, id := range lenders {
 		l.explain(id, decision.Explanation{Policy: l.policy.Name, For: l.txn.View().Pod(pod).Spec.Name})
 	}
+	l.hosts = append(l.hosts, host)
 	return true
 }

@@ -35,7 +35,7 @@ func (r *round) makeWay() {
 		return
 	}
 	r.survey()
-	r.ways = yield.New(r.txn, r.cycle, *r.policy.Yields, r.court())
+	r.ways = yield.New(r.txn, r.cycle, *r.policy.Yields, r.standing)
 	s := sweep{round: r, hopeless: make(map[claimant]refusal)}
 	reasons := make(map[cluster.PodID]refusal)
 	// While nothing is freed, those to whom nobody may give way are passed over.
@@ -187,7 +187,7 @@ func (s *sweep) fill(pod cluster.PodID) bool {
 	full := s.full[shape]
 	s.full[shape] = nil
 	if node := s.choose(pod, shape); node != cluster.None && s.take(pod, shape, node, cluster.None) {
-		s.ways.Moved(node)
+		s.ways.Moved(pod, node)
 		return true
 	}
 	s.full[shape] = full
@@ -233,6 +233,7 @@ func (s *sweep) carry(t *yield.Taker, set *yield.Set) bool {
 		return false
 	}
 	s.full[shape] = full
+	s.ways.Moved(t.Pod, set.Node)
 	s.freed = true
 	s.explain(t.Pod, set, worth)
 	return true
@@ -321,8 +322,9 @@ func (s *sweep) serveGroup(unit cluster.GroupID) {
 	if r.lacking(unit) != nil || len(own.members) == 0 {
 		return
 	}
+	mark := s.txn.Mark()
 	if s.freed && s.attempt(func() bool { return s.startIn(unit, cluster.Spot{}) }) {
-		s.unveil()
+		s.unveil(mark)
 		return
 	}
 	if !r.shaped(unit) && r.txn.View().Nodes.Len() > fewNodes {
@@ -348,8 +350,11 @@ func (s *sweep) serveGroup(unit cluster.GroupID) {
 		s.ways.Restore(best.Victims())
 		return
 	}
+	for _, victim := range best.Victims() {
+		s.used(s.txn.Base().Pod(victim).Spec.Queue)
+	}
 	s.freed = true
-	s.unveil()
+	s.unveil(mark)
 	s.explain(own.members[0], best, before)
 }
 
@@ -357,10 +362,14 @@ func (s *sweep) serveGroup(unit cluster.GroupID) {
 // on more, member by member.
 const fewNodes = 16
 
-// unveil tells the search that nodes have changed by a start.
-func (s *sweep) unveil() {
-	for i := range s.txn.View().Nodes.Len() {
-		s.ways.Moved(cluster.NodeID(i))
+// unveil tells the search what has changed by a start.
+func (s *sweep) unveil(mark cluster.Mark) {
+	for _, pod := range s.txn.TouchedSince(mark) {
+		for _, node := range [...]cluster.NodeID{s.txn.Base().Pod(pod).Placement.Node, s.txn.View().Pod(pod).Placement.Node} {
+			if node != cluster.None {
+				s.ways.Moved(pod, node)
+			}
+		}
 	}
 }
 
@@ -516,17 +525,10 @@ func (s *sweep) restore(sets []*yield.Set) {
 		}
 		s.ways.Restore(victims)
 		for _, id := range victims {
+			s.used(base.Pod(id).Spec.Queue)
 			delete(s.because, id)
 		}
 	}
-}
-
-// court is who judges between queues; nil where there are none.
-func (r *round) court() yield.Court {
-	if r.standing == nil {
-		return nil
-	}
-	return r.standing
 }
 
 // potential is how far queues are above their shares in all.
@@ -534,5 +536,21 @@ func (s *sweep) potential() int64 {
 	if s.standing == nil {
 		return 0
 	}
-	return s.standing.Potential(s.txn.View())
+	v := s.txn.View()
+	if s.excess == nil {
+		s.excess, s.worth = make(map[cluster.QueueID]int64), s.standing.Potential(v)
+		base := &s.txn.Base().View
+		s.excess[cluster.None] = s.standing.Excess(v, cluster.None)
+		for i := range base.Queues.Len() {
+			q := cluster.QueueID(i)
+			s.excess[q] = s.standing.Excess(v, q)
+		}
+	}
+	for _, q := range s.stale {
+		now := s.standing.Excess(v, q)
+		s.worth += now - s.excess[q]
+		s.excess[q] = now
+	}
+	s.stale = s.stale[:0]
+	return s.worth
 }

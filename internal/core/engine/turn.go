@@ -66,6 +66,9 @@ func (r *round) prune() {
 
 // used tells the line that a pod of a queue has got its place, or lost it again.
 func (r *round) used(q cluster.QueueID) {
+	if r.excess != nil {
+		r.stale = append(r.stale, q)
+	}
 	if r.line.shares != nil {
 		r.line.shares.Changed(q)
 	}

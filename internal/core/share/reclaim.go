@@ -38,18 +38,85 @@ func (s *Standing) told(amounts []int64) cluster.Amount {
 // it, the queue and those above it stay within their fair shares, up to where the
 // two have a queue in common. Within one queue there is nothing to take back.
 func (s *Standing) Entitled(v *cluster.View, taker, victim cluster.QueueID, need *cluster.Amount) bool {
-	from, to := s.rowOf(taker), s.rowOf(victim)
-	if from == to {
-		return false
+	return s.ScopeOf(v, taker, need).Has(victim)
+}
+
+// Scope is from whom a queue may take something back: the queues below a row, its own
+// excepted. The zero value is nobody.
+type Scope struct {
+	standing *Standing
+	from, at int32
+}
+
+// ScopeOf is from whom pods of a queue may take so much back.
+func (s *Standing) ScopeOf(v *cluster.View, taker cluster.QueueID, need *cluster.Amount) Scope {
+	from := s.rowOf(taker)
+	at := from
+	for s.rows[at].parent >= 0 && s.stays(v, at, need) {
+		at = s.rows[at].parent
 	}
-	for at := from; !s.above(to, at); at = s.rows[at].parent {
-		for k, d := range s.dims {
-			if more := amount(need.Milli, &need.Rest, d); more > 0 && s.used(v, at, d)+more > s.rows[at].fair[k] {
-				return false
-			}
+	if at == from {
+		return Scope{}
+	}
+	return Scope{standing: s, from: from, at: at}
+}
+
+// stays says whether a row stays within its fair share with more.
+func (s *Standing) stays(v *cluster.View, at int32, need *cluster.Amount) bool {
+	for k, d := range s.dims {
+		if more := amount(need.Milli, &need.Rest, d); more > 0 && s.used(v, at, d)+more > s.rows[at].fair[k] {
+			return false
 		}
 	}
 	return true
+}
+
+// Nobody says whether there is nobody in it.
+func (c Scope) Nobody() bool { return c.standing == nil }
+
+// Has says whether something may be taken from a queue, if it has more than its share.
+func (c Scope) Has(q cluster.QueueID) bool {
+	if c.standing == nil {
+		return false
+	}
+	to := c.standing.rowOf(q)
+	return to != c.from && c.standing.above(to, c.at)
+}
+
+// Row tells scopes apart.
+func (c Scope) Row() int32 {
+	if c.standing == nil {
+		return -1
+	}
+	return c.at
+}
+
+// Alone says whether the queue that takes has nothing more in common with any other.
+func (c Scope) Alone() bool { return c.standing == nil || c.standing.rows[c.from].parent == c.at }
+
+// Near says whether a queue and the one that takes have more in common than the
+// scope: fewer of those above it have a say then.
+func (c Scope) Near(q cluster.QueueID) bool {
+	if c.Alone() {
+		return false
+	}
+	below := c.from
+	for c.standing.rows[below].parent != c.at {
+		below = c.standing.rows[below].parent
+	}
+	return c.standing.above(c.standing.rowOf(q), below)
+}
+
+// Over says whether a queue itself has more than its fair share of something that is
+// needed, whatever those above it have.
+func (s *Standing) Over(v *cluster.View, q cluster.QueueID, need *cluster.Amount) bool {
+	at := s.rowOf(q)
+	for k, d := range s.dims {
+		if amount(need.Milli, &need.Rest, d) > 0 && s.used(v, at, d) > s.rows[at].fair[k] {
+			return true
+		}
+	}
+	return false
 }
 
 // Above says whether another queue, and those above it, up to where it has one in
@@ -79,12 +146,16 @@ func (s *Standing) Above(v *cluster.View, taker, victim cluster.QueueID, need, g
 // some queue is above its fair share of what they need, and they are entitled to take
 // from it.
 func (s *Standing) Reclaims(v *cluster.View, taker cluster.QueueID, need *cluster.Amount) bool {
+	scope := s.ScopeOf(v, taker, need)
+	if scope.Nobody() {
+		return false
+	}
 	for i := range s.rows {
 		r := &s.rows[i]
-		if len(r.children) > 0 || r.parent < 0 {
+		if len(r.children) > 0 || r.parent < 0 || !s.Over(v, r.queue, need) || !scope.Has(r.queue) {
 			continue
 		}
-		if above, _ := s.Above(v, taker, r.queue, need, need); above && s.Entitled(v, taker, r.queue, need) {
+		if above, _ := s.Above(v, taker, r.queue, need, need); above {
 			return true
 		}
 	}
@@ -127,8 +198,15 @@ func (s *Standing) Potential(v *cluster.View) int64 {
 	sum := int64(0)
 	for i := range s.rows {
 		if r := &s.rows[i]; len(r.children) == 0 && r.parent >= 0 {
-			sum += max(s.used(v, int32(i), cluster.DimMilli)-r.fair[0], 0)
+			sum += s.excessOf(v, int32(i))
 		}
 	}
 	return sum
+}
+
+// Excess is what one queue adds to the potential.
+func (s *Standing) Excess(v *cluster.View, q cluster.QueueID) int64 { return s.excessOf(v, s.rowOf(q)) }
+
+func (s *Standing) excessOf(v *cluster.View, at int32) int64 {
+	return max(s.used(v, at, cluster.DimMilli)-s.rows[at].fair[0], 0)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/core/share"
 )
 
 // choice is something that can be taken.
@@ -22,7 +23,9 @@ type choice struct {
 	here  cluster.Amount // what it leaves on the node that it was found on
 	gives cluster.Amount // in all
 	queue cluster.QueueID
-	cross bool // of a queue that has to be above its share
+	top   int32 // the highest priority among them
+	bound bool  // a disruption budget has a say
+	cross bool  // of a queue that has to be above its share
 }
 
 // compareChoices is from the cheapest to the dearest.
@@ -40,47 +43,149 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// choicesOn lists what a taker may take on some nodes, cheapest first. Whether budgets
-// and queues allow several of them together is asked when they are tried.
-func (s *Search) choicesOn(nodes []cluster.NodeID, t *Taker) []choice {
-	var out []choice
-	var trees []cluster.GroupID
-	for _, node := range nodes {
-		out, trees = s.choicesAt(node, nodes, t, out, trees)
-	}
-	slices.SortFunc(out, func(a, b choice) int { return compareChoices(&a, &b) })
-	return out
+// stock is what can be taken on a node, whoever takes it, the cheapest first.
+type stock struct {
+	choices []choice
+	guarded bool // somebody there is kept by a budget, or protected
+	known   bool
 }
 
-// choicesAt adds those of one node; trees are the groups that were looked at.
-func (s *Search) choicesAt(node cluster.NodeID, nodes []cluster.NodeID, t *Taker, out []choice, trees []cluster.GroupID) ([]choice, []cluster.GroupID) {
+// stockOf returns what can be taken on one node.
+func (s *Search) stockOf(node cluster.NodeID) *stock {
+	if s.stocks == nil {
+		s.stocks = make([]stock, s.base.Nodes.Len())
+	}
+	k := &s.stocks[node]
+	if k.known {
+		return k
+	}
+	*k = stock{known: true}
+	s.trees = s.trees[:0]
+	k.choices, k.guarded = s.choicesAt(node, []cluster.NodeID{node}, nil)
+	sortChoices(k.choices)
+	return k
+}
+
+func sortChoices(c []choice) {
+	slices.SortFunc(c, func(a, b choice) int { return compareChoices(&a, &b) })
+}
+
+// choicesOn lists what a taker may take on some nodes, which are in order, cheapest
+// first. Whether budgets and queues allow several of them together is asked when they
+// are tried.
+func (s *Search) choicesOn(nodes []cluster.NodeID, t *Taker) []choice {
+	if len(nodes) == 1 {
+		return s.offered(s.stockOf(nodes[0]).choices, t)
+	}
+	var out []choice
+	s.trees = s.trees[:0]
+	for _, node := range nodes {
+		out, _ = s.choicesAt(node, nodes, out)
+	}
+	sortChoices(out)
+	return s.offered(out, t)
+}
+
+// choicesAt adds what can be taken on one node of some.
+func (s *Search) choicesAt(node cluster.NodeID, nodes []cluster.NodeID, out []choice) (all []choice, guarded bool) {
 	v := s.txn.View()
-	for _, id := range v.Node(node).Pods {
-		p := s.base.Pod(id)
-		if !p.Phase.Charged() || p.Placement.Node != node {
-			continue // placed in this cycle
+	pods := s.base.Node(node).Pods // none that is placed in this cycle
+	for i, id := range pods {
+		if p := s.base.Pod(id); !p.Phase.Charged() || p.Placement.Node != node || !v.Pod(id).Phase.Charged() {
+			continue
 		}
-		if p.Spec.Group == cluster.None {
-			if c, ok := s.choiceOf([]cluster.PodID{id}, nodes, t); ok {
+		group := s.base.Pod(id).Spec.Group
+		if group == cluster.None {
+			c, ok := s.weigh(pods[i:i+1:i+1], nodes)
+			if guarded = guarded || !ok || c.bound; ok {
 				out = append(out, c)
 			}
 			continue
 		}
-		if g := v.Group(p.Spec.Group); g.Known && g.Placed > g.Minimum && v.Stands(p.Spec.Group) && !s.grows(p.Spec.Group) {
-			if c, ok := s.choiceOf([]cluster.PodID{id}, nodes, t); ok {
+		if g := v.Group(group); g.Known && g.Placed > g.Minimum && v.Stands(group) {
+			c, ok := s.weigh(pods[i:i+1:i+1], nodes)
+			if guarded = guarded || !ok || c.bound; ok {
 				c.slice = true
 				out = append(out, c)
 			}
 		}
-		if root := v.Root(p.Spec.Group); !slices.Contains(trees, root) {
-			trees = append(trees, root)
-			if c, ok := s.choiceOf(s.treeOf(root), nodes, t); ok {
+		if root := v.Root(group); !slices.Contains(s.trees, root) {
+			s.trees = append(s.trees, root)
+			c, ok := s.weigh(s.treeOf(root), nodes)
+			if guarded = guarded || !ok || c.bound; ok {
 				c.alike = 0
 				out = append(out, c)
 			}
 		}
 	}
-	return out, trees
+	return out, guarded
+}
+
+// offered is what a taker may take of some choices.
+func (s *Search) offered(choices []choice, t *Taker) []choice {
+	v := s.txn.View()
+	out := make([]choice, 0, len(choices))
+	spare, across := cluster.Amount{}, false
+	for i := range choices {
+		c := &choices[i]
+		if !s.ours(c, t) {
+			across = across || s.standing != nil
+			continue
+		}
+		if c.top < t.Priority && s.borne(c) {
+			spare = spare.Plus(&c.gives)
+		}
+	}
+	scope, wider := share.Scope{}, share.Scope{}
+	if across {
+		scope = s.standing.ScopeOf(v, t.Queue, &t.Need)
+		if wider = scope; spare.Milli > 0 || spare.Rest.Positive() {
+			less := cluster.Amount{Milli: max(t.Need.Milli-spare.Milli, 1), Rest: t.Need.Rest.Minus(&spare.Rest)}
+			wider = s.standing.ScopeOf(v, t.Queue, &less)
+		}
+	}
+	for i := range choices {
+		c := &choices[i]
+		if c.slice && s.grows(s.base.Pod(c.pods[0]).Spec.Group) || !s.borne(c) {
+			continue
+		}
+		cross := false
+		switch {
+		case s.ours(c, t):
+			if c.top >= t.Priority {
+				continue
+			}
+		case !scope.Has(c.queue) && !wider.Has(c.queue):
+			continue
+		default:
+			cross = true
+			if above, _ := s.standing.Above(v, t.Queue, c.queue, &t.Need, &c.gives); !above {
+				continue
+			}
+		}
+		out = append(out, *c)
+		out[len(out)-1].cross = cross
+	}
+	return out
+}
+
+// ours says whether priorities decide between a taker and a choice, not shares.
+func (s *Search) ours(c *choice, t *Taker) bool {
+	return c.queue == t.Queue || s.rules.PrioritiesAlone
+}
+
+// borne says whether budgets bear a choice alone.
+func (s *Search) borne(c *choice) bool {
+	if !c.bound {
+		return true
+	}
+	counted := make(map[cluster.BudgetID]int32)
+	for _, id := range c.pods {
+		if !s.bears(s.base.Pod(id), counted) {
+			return false
+		}
+	}
+	return true
 }
 
 // grows says whether a group gets more members in this cycle: then it gives none.
@@ -109,24 +214,23 @@ func (s *Search) treeOf(root cluster.GroupID) []cluster.PodID {
 	return out
 }
 
-// choiceOf weighs pods that go together; ok is false where one of them may not be
-// evicted for the taker.
-func (s *Search) choiceOf(pods []cluster.PodID, nodes []cluster.NodeID, t *Taker) (c choice, ok bool) {
+// weigh weighs pods that go together; ok is false where one of them may not be evicted
+// for anybody.
+func (s *Search) weigh(pods []cluster.PodID, nodes []cluster.NodeID) (c choice, ok bool) {
 	v := s.txn.View()
-	c = choice{pods: pods, queue: s.base.Pod(pods[0]).Spec.Queue}
-	top := int32(-1 << 31)
+	c = choice{pods: pods, queue: s.base.Pod(pods[0]).Spec.Queue, top: -1 << 31}
 	for _, id := range pods {
 		p := s.base.Pod(id)
 		if !s.evictable(p) {
 			return c, false
 		}
-		top = max(top, p.Spec.Priority)
+		c.bound = c.bound || s.base.BudgetOf(p) != nil
+		c.top = max(c.top, p.Spec.Priority)
 		shape := v.Shape(p.Placement.Shape)
-		c.gives.Milli += p.Placement.Milli()
-		c.gives.Rest = c.gives.Rest.Plus(&shape.Need)
-		if slices.Contains(nodes, p.Placement.Node) {
-			c.here.Milli += p.Placement.Milli()
-			c.here.Rest = c.here.Rest.Plus(&shape.Need)
+		gives := cluster.Amount{Milli: p.Placement.Milli(), Rest: shape.Need}
+		c.gives = c.gives.Plus(&gives)
+		if _, here := slices.BinarySearch(nodes, p.Placement.Node); here {
+			c.here = c.here.Plus(&gives)
 		}
 		if !s.rules.Youngest {
 			c.lost += s.lostWith(p)
@@ -134,32 +238,16 @@ func (s *Search) choiceOf(pods []cluster.PodID, nodes []cluster.NodeID, t *Taker
 		c.age = max(c.age, int64(s.cycle.Now.Since(p.Bound)))
 		c.key += p.Key
 	}
-	switch {
-	case c.queue == t.Queue || s.rules.PrioritiesAlone:
-		if top >= t.Priority {
-			return c, false
-		}
-	case s.court == nil || !s.court.Entitled(v, t.Queue, c.queue, &t.Need):
-		return c, false
-	default:
-		above, _ := s.court.Above(v, t.Queue, c.queue, &t.Need, &c.gives)
-		if c.cross = true; !above {
-			return c, false
-		}
-	}
-	c.band = s.rules.bandOf(top)
+	c.band = s.rules.bandOf(c.top)
 	if len(pods) == 1 {
 		c.alike = s.likenessOf(s.base.Pod(pods[0]))
 	}
 	return c, true
 }
 
-// evictable says whether a pod may be evicted for anybody.
+// evictable says whether a pod may be evicted for anybody, if its budget bears it.
 func (s *Search) evictable(p *cluster.Pod) bool {
 	if p.Phase != cluster.PhaseBound && p.Phase != cluster.PhaseRunning || p.Intent != cluster.None || p.Spec.Protected {
-		return false
-	}
-	if b := s.base.BudgetOf(p); b != nil && b.Left <= s.spent[p.Budget] {
 		return false
 	}
 	runs := s.cycle.Now.Since(p.Bound)

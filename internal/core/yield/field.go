@@ -1,40 +1,51 @@
 package yield
 
 import (
+	"cmp"
 	"container/heap"
+	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/share"
 )
+
+// reach names takers that ask for the same and may take from the same queues, if these
+// have nothing more in common with them than the row.
+type reach struct {
+	of    uint64
+	scope int32
+}
 
 // class names takers that may take the same from the same.
 type class struct {
-	of       uint64
-	domain   uint64
+	reach
 	queue    cluster.QueueID
 	priority int32
 }
 
-// field is what a class of takers finds: the nodes by what a set there costs at least.
-// While a cycle goes on less and less may be taken, so a cost only grows; a node where
-// room came free is looked at anew.
+// field is nodes by what a set there costs at least. While a cycle goes on less and less
+// may be taken, so a cost only grows; a node that has changed is looked at anew.
+//
+// Each class has a field of the nodes near it: where its own queue is, or those have
+// something that it has more in common with than others. All others are one field for
+// all classes of a reach: what one of them finds there holds for all of them.
 type field struct {
-	nodes    plots
-	version  []uint32 // per node: entries of older versions are void
-	read     int      // of Search.moved
-	straddle bool     // no set was found that leaves all queues their shares
-	crossing bool     // some set would take from another queue
+	plots plots
+	nodes []cluster.NodeID // in order
+	seen  []uint32         // by position in nodes: the version that was entered
+	read  int              // of Search.moved
 }
 
-// plot is a node in the field.
+// plot is a node in a field.
 type plot struct {
 	cost    Cost
 	set     *Set // nil: the cost is a bound
-	seen    int  // how far Search.moved had come when the set was found
+	at      int  // how far Search.moved had come when the set was found
 	node    cluster.NodeID
 	version uint32
 }
 
-type plots []plot
+type plots []*plot
 
 func (p plots) Len() int { return len(p) }
 func (p plots) Less(i, j int) bool {
@@ -44,7 +55,7 @@ func (p plots) Less(i, j int) bool {
 	return p[i].node < p[j].node
 }
 func (p plots) Swap(i, j int) { p[i], p[j] = p[j], p[i] }
-func (p *plots) Push(x any)   { *p = append(*p, x.(plot)) }
+func (p *plots) Push(x any)   { *p = append(*p, x.(*plot)) }
 func (p *plots) Pop() any {
 	old := *p
 	last := old[len(old)-1]
@@ -55,111 +66,288 @@ func (p *plots) Pop() any {
 // Best returns the cheapest set on any node; nil where there is none. The transaction
 // is left as it was.
 func (s *Search) Best(t *Taker) *Set {
-	of := class{of: t.Class, domain: t.Domain, queue: t.Queue, priority: t.Priority}
-	f := s.fields[of]
-	if f == nil {
-		f = &field{version: make([]uint32, s.txn.View().Nodes.Len())}
-		s.fields[of] = f
-		s.survey(f, t)
+	scope := share.Scope{}
+	if s.standing != nil {
+		scope = s.standing.ScopeOf(s.txn.View(), t.Queue, &t.Need)
 	}
-	for _, node := range s.moved[f.read:] {
-		f.version[node]++
-		s.enter(f, t, node)
-	}
-	f.read = len(s.moved)
-	if set := s.cheapest(f, t); set != nil || f.straddle || !f.crossing {
-		return set
-	}
-	f.straddle = true
-	s.survey(f, t)
-	return s.cheapest(f, t)
-}
-
-// survey enters all nodes.
-func (s *Search) survey(f *field, t *Taker) {
-	f.nodes = f.nodes[:0]
-	for i := range s.txn.View().Nodes.Len() {
-		f.version[i]++
-		s.enter(f, t, cluster.NodeID(i))
-	}
-}
-
-// enter bounds what a set on a node costs, and puts it in the heap.
-func (s *Search) enter(f *field, t *Taker, node cluster.NodeID) {
-	if cost, any := s.bound(f, t, node); any {
-		heap.Push(&f.nodes, plot{cost: cost, node: node, version: f.version[node]})
-	}
-}
-
-// cheapest looks closely at the nodes whose bound is least, until what was found is
-// no dearer than any bound.
-func (s *Search) cheapest(f *field, t *Taker) *Set {
-	for len(f.nodes) > 0 && s.left > 0 {
-		top := &f.nodes[0]
-		switch {
-		case top.version != f.version[top.node]:
-			heap.Pop(&f.nodes)
-		case top.set != nil && top.seen == len(s.moved):
-			return top.set
-		default:
-			set := s.evaluate(top.node, t, f.straddle)
-			if set == nil {
-				heap.Pop(&f.nodes)
-				continue
-			}
-			top.set, top.cost, top.seen = set, set.Cost, len(s.moved)
-			heap.Fix(&f.nodes, 0)
+	near := s.nearField(t, scope)
+	far := s.farField(t, scope)
+	var aside []*plot
+	defer func() {
+		for _, p := range aside {
+			heap.Push(&far.plots, p)
 		}
+	}()
+	for s.left > 0 {
+		s.clear(near)
+		s.clear(far)
+		switch {
+		case len(far.plots) > 0 && near.covers(far.plots[0].node):
+			aside = append(aside, heap.Pop(&far.plots).(*plot))
+			continue
+		case len(near.plots)+len(far.plots) == 0:
+			return nil
+		}
+		f := near
+		if len(near.plots) == 0 || len(far.plots) > 0 && far.plots[0].cost.Compare(&near.plots[0].cost) < 0 {
+			f = far
+		}
+		if p := f.plots[0]; p.set != nil && p.at == len(s.moved) {
+			return p.set
+		}
+		s.examine(f, t)
 	}
 	return nil
 }
 
-// bound is what a set on a node costs at least; any is false where nobody there can
-// make room.
-func (s *Search) bound(f *field, t *Taker, node cluster.NodeID) (cost Cost, any bool) {
-	v := s.txn.View()
-	n := v.Node(node)
-	if !n.TakesWork() || n.Overdrawn || len(n.Pods) == 0 || t.Within != nil && !t.Within(node) || !s.open(t.Check(node)) {
+// clear drops entries that are void from the head of a field.
+func (s *Search) clear(f *field) {
+	for len(f.plots) > 0 && f.plots[0].version != s.versions[f.plots[0].node] {
+		heap.Pop(&f.plots)
+	}
+}
+
+// examine looks closely at the first node of a field.
+func (s *Search) examine(f *field, t *Taker) {
+	p := f.plots[0]
+	set, crossing, closed := s.evaluate(p.node, t, p.cost.Straddles)
+	switch {
+	case set != nil:
+		p.set, p.cost, p.at = set, set.Cost, len(s.moved)
+		heap.Fix(&f.plots, 0)
+	case s.left <= 0:
+	case crossing && !closed && !p.cost.Straddles:
+		p.cost.Straddles = true // what leaves a queue below its share comes last
+		heap.Fix(&f.plots, 0)
+	default:
+		heap.Pop(&f.plots)
+	}
+}
+
+func (f *field) covers(node cluster.NodeID) bool {
+	_, there := slices.BinarySearch(f.nodes, node)
+	return there
+}
+
+// nearField returns the nodes where a taker's own queue may give something, or queues
+// that it has more in common with than its scope.
+func (s *Search) nearField(t *Taker, scope share.Scope) *field {
+	of := class{reach: reach{of: t.Class, scope: scope.Row()}, queue: t.Queue, priority: t.Priority}
+	may := func(c *choice) bool { return s.ours(c, t) && c.top < t.Priority || scope.Near(c.queue) && s.over(c, t) }
+	admit := func(c *choice) bool { return s.ours(c, t) && c.top < t.Priority || s.over(c, t) }
+	f := s.near[of]
+	if f == nil {
+		f = &field{}
+		s.near[of] = f
+		all := s.queues()
+		if t.Priority > s.base.LowestPriority && !s.rules.PrioritiesAlone {
+			f.nodes = append(f.nodes, s.homes[t.Queue]...)
+		}
+		if s.rules.PrioritiesAlone || !scope.Alone() {
+			for _, q := range all {
+				if s.rules.PrioritiesAlone || scope.Near(q) && s.standing.Over(s.txn.View(), q, &t.Need) {
+					f.nodes = append(f.nodes, s.homes[q]...)
+				}
+			}
+		}
+		s.plant(f, may)
+	}
+	s.follow(f, t, admit)
+	return f
+}
+
+// farField returns the nodes of all other queues that a taker may take from.
+func (s *Search) farField(t *Taker, scope share.Scope) *field {
+	if scope.Nobody() {
+		return &field{}
+	}
+	admit := func(c *choice) bool { return scope.Has(c.queue) && s.over(c, t) }
+	of := reach{of: t.Class, scope: scope.Row()}
+	f := s.far[of]
+	if f == nil {
+		f = &field{}
+		s.far[of] = f
+		for _, q := range s.queues() {
+			if scope.Has(q) && s.standing.Over(s.txn.View(), q, &t.Need) {
+				f.nodes = append(f.nodes, s.homes[q]...)
+			}
+		}
+		s.plant(f, admit)
+	}
+	s.follow(f, t, admit)
+	return f
+}
+
+// plant leaves a field the nodes where something is admitted.
+func (s *Search) plant(f *field, admit func(*choice) bool) {
+	slices.Sort(f.nodes)
+	f.nodes = slices.DeleteFunc(slices.Compact(f.nodes), func(node cluster.NodeID) bool {
+		stock := s.stockOf(node).choices
+		for i := range stock {
+			if admit(&stock[i]) {
+				return false
+			}
+		}
+		return true
+	})
+	f.seen = make([]uint32, len(f.nodes))
+	for i := range f.seen {
+		f.seen[i] = s.versions[f.nodes[i]] - 1
+	}
+	f.read = -1
+}
+
+// follow enters the nodes that are new or have changed.
+func (s *Search) follow(f *field, t *Taker, admit func(*choice) bool) {
+	switch {
+	case f.read == len(s.moved):
+		return
+	case f.read >= 0 && len(s.moved)-f.read < len(f.nodes)/8:
+		for _, node := range s.moved[f.read:] {
+			if i, there := slices.BinarySearch(f.nodes, node); there {
+				s.enter(f, i, t, admit)
+			}
+		}
+	default:
+		for i := range f.nodes {
+			s.enter(f, i, t, admit)
+		}
+	}
+	f.read = len(s.moved)
+}
+
+func (s *Search) enter(f *field, i int, t *Taker, admit func(*choice) bool) {
+	node := f.nodes[i]
+	if f.seen[i] == s.versions[node] {
+		return
+	}
+	f.seen[i] = s.versions[node]
+	if cost, any := s.bound(node, t, admit); any {
+		heap.Push(&f.plots, &plot{cost: cost, node: node, version: f.seen[i]})
+	}
+}
+
+// over says whether a choice is of a queue that has more than its share.
+func (s *Search) over(c *choice, t *Taker) bool {
+	return s.standing != nil && c.queue != t.Queue && s.standing.Over(s.txn.View(), c.queue, &t.Need)
+}
+
+// queues lists the queues that have pods anywhere, and finds their homes.
+func (s *Search) queues() []cluster.QueueID {
+	if s.homes != nil {
+		return s.present
+	}
+	s.homes = make(map[cluster.QueueID][]cluster.NodeID)
+	for i := range s.base.Nodes.Len() {
+		node := cluster.NodeID(i)
+		for _, id := range s.base.Node(node).Pods {
+			p := s.base.Pod(id)
+			if !p.Phase.Charged() || p.Placement.Node != node {
+				continue
+			}
+			at := s.homes[p.Spec.Queue]
+			if at == nil {
+				s.present = append(s.present, p.Spec.Queue)
+			}
+			if len(at) == 0 || at[len(at)-1] != node {
+				s.homes[p.Spec.Queue] = append(at, node)
+			}
+		}
+	}
+	return s.present
+}
+
+// bound is what a set on a node costs at least, of choices that are admitted; any is
+// false where nobody there can make room.
+func (s *Search) bound(node cluster.NodeID, t *Taker, admit func(*choice) bool) (cost Cost, any bool) {
+	n := s.txn.View().Node(node)
+	if !n.TakesWork() || n.Overdrawn || len(n.Pods) == 0 {
 		return cost, false
 	}
-	choices := s.choicesOn([]cluster.NodeID{node}, t)
-	if !s.enough(node, t, choices) {
+	stock := s.stockOf(node).choices
+	sum, surplus := cluster.Amount{}, cluster.Amount{}
+	admitted := s.admitted[:0]
+	for i := range stock {
+		c := &stock[i]
+		if !admit(c) {
+			continue
+		}
+		admitted = append(admitted, c)
+		// What goes with a whole counts twice where it is surplus as well: that is as well.
+		sum = sum.Plus(&c.here)
+		if !any && s.suffices(node, t, &sum) {
+			cost.Band, any = c.band, true
+		}
+	}
+	if s.admitted = admitted; !any {
 		return cost, false
 	}
-	slices, wholes := 0, 0
-	sum := cluster.Amount{}
-	for i := range choices {
-		f.crossing = f.crossing || choices[i].cross
-	}
-	for i := range choices {
-		sum = sum.Plus(&choices[i].here)
-		if s.suffices(node, t, &sum) {
-			cost.Band = choices[i].band
-			break
+	for _, c := range admitted {
+		if c.slice && c.band <= cost.Band {
+			surplus = surplus.Plus(&c.here)
 		}
 	}
-	sum = cluster.Amount{}
-	for i := range choices {
-		if choices[i].slice {
-			slices++
-			sum = sum.Plus(&choices[i].here)
+	lacks := int64(t.Need.Milli - n.FreeMilli)
+	wholes := int32(0)
+	if !s.suffices(node, t, &surplus) {
+		wholes = max(s.fewest(lacks-int64(surplus.Milli), cost.Band, false), 1)
+	}
+	count := wholes
+	if cost.Wholes = wholes; wholes == 0 {
+		count = max(s.fewest(lacks, cost.Band, true), 1)
+		cost.Slices = count
+	}
+	for _, f := range [...]struct {
+		of  func(*choice) int64
+		sum *int64
+	}{{func(c *choice) int64 { return c.lost }, &cost.Lost}, {func(c *choice) int64 { return int64(c.gives.Milli) }, &cost.Takes}} {
+		for _, x := range s.least(int(count), cost.Band, wholes == 0, f.of) {
+			*f.sum += x
 		}
 	}
-	if slices == 0 || !s.suffices(node, t, &sum) {
-		wholes = 1
+	if ages := s.least(int(count), cost.Band, wholes == 0, func(c *choice) int64 { return c.age }); len(ages) > 0 {
+		cost.Age = ages[len(ages)-1]
 	}
-	if cost.Wholes = int32(wholes); wholes == 0 {
-		cost.Slices = 1
-	}
-	cost.Lost = -1
-	for i := range choices {
-		if c := &choices[i]; c.band <= cost.Band && c.slice == (wholes == 0) && (cost.Lost < 0 || c.lost < cost.Lost) {
-			cost.Lost = c.lost
-		}
-	}
-	cost.Lost = max(cost.Lost, 0)
+	cost.Tie = t.Tie(node)
 	return cost, true
 }
+
+// fewest is how many of the admitted choices it takes at least to leave so much compute.
+func (s *Search) fewest(milli int64, band int32, slice bool) (n int32) {
+	all := s.amounts[:0]
+	for _, c := range s.admitted {
+		if c.slice == slice && c.band <= band {
+			all = append(all, int64(c.here.Milli))
+		}
+	}
+	s.amounts = all
+	slices.SortFunc(all, func(a, b int64) int { return cmp.Compare(b, a) })
+	for _, x := range all {
+		if milli <= 0 {
+			break
+		}
+		milli -= x
+		n++
+	}
+	return n
+}
+
+// least lists so many of the admitted choices by what is least of something.
+func (s *Search) least(count int, band int32, slice bool, of func(*choice) int64) []int64 {
+	all := s.amounts[:0]
+	for _, c := range s.admitted {
+		if c.slice == slice && c.band <= band {
+			all = append(all, of(c))
+		}
+	}
+	s.amounts = all
+	slices.Sort(all)
+	return all[:min(count, len(all))]
+}
+
+// mostGuards bounds the nodes that one cycle looks at for what is guarded: where more
+// would have to be looked at, nothing is said of it.
+const mostGuards = 20_000
 
 // Guarded counts the nodes where room could be made, if it were not for budgets and
 // for protection.
@@ -168,7 +356,13 @@ func (s *Search) Guarded(t *Taker) int32 {
 	for i := range v.Nodes.Len() {
 		id := cluster.NodeID(i)
 		node := v.Node(id)
-		if !node.TakesWork() || len(node.Pods) == 0 || t.Within != nil && !t.Within(id) || !s.open(t.Check(id)) {
+		if !node.TakesWork() || len(node.Pods) == 0 || !s.stockOf(id).guarded {
+			continue
+		}
+		if s.guards++; s.guards > mostGuards {
+			return 0
+		}
+		if !s.open(t.Check(id)) {
 			continue
 		}
 		sum, guarded, counted := cluster.Amount{}, false, make(map[cluster.BudgetID]int32)
@@ -193,10 +387,10 @@ func (s *Search) lesser(p *cluster.Pod, t *Taker) bool {
 	if p.Spec.Queue == t.Queue || s.rules.PrioritiesAlone {
 		return p.Spec.Priority < t.Priority
 	}
-	if s.court == nil || !s.court.Entitled(s.txn.View(), t.Queue, p.Spec.Queue, &t.Need) {
+	if s.standing == nil || !s.standing.Entitled(s.txn.View(), t.Queue, p.Spec.Queue, &t.Need) {
 		return false
 	}
 	gives := cluster.Amount{Milli: p.Placement.Milli(), Rest: s.base.Shape(p.Placement.Shape).Need}
-	above, _ := s.court.Above(s.txn.View(), t.Queue, p.Spec.Queue, &t.Need, &gives)
+	above, _ := s.standing.Above(s.txn.View(), t.Queue, p.Spec.Queue, &t.Need, &gives)
 	return above
 }

@@ -16,7 +16,6 @@ package yield
 import (
 	"cmp"
 
-	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 )
 
@@ -45,18 +44,6 @@ func Default() Rules {
 		Band: 100, MinRun: 10 * moment.Minute, Hold: 10 * moment.Minute, Grace: 30 * moment.Second,
 		Hypotheses: 50_000, // about a third of a second
 	}
-}
-
-// Court judges between queues.
-type Court interface {
-	// Entitled says whether the taker's queues stay within their shares with the need
-	// added, below what they have in common with the victim's.
-	Entitled(v *cluster.View, taker, victim cluster.QueueID, need *cluster.Amount) bool
-	// Above says whether the victim's queues are above their shares now, in something
-	// that the taker needs, and whether they are not below after giving so much.
-	Above(v *cluster.View, taker, victim cluster.QueueID, need, gives *cluster.Amount) (above, stays bool)
-	// Reclaims says whether both hold of any queue.
-	Reclaims(v *cluster.View, taker cluster.QueueID, need *cluster.Amount) bool
 }
 
 // Cost is what it costs that a set of victims goes; the smaller in the first field

@@ -7,6 +7,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/share"
 )
 
 // Taker is a pod that has no room.
@@ -17,9 +18,6 @@ type Taker struct {
 	Need     cluster.Amount
 	// Check says what binds the pod on a node, in the transaction as it is.
 	Check func(cluster.NodeID) decision.Reason
-	// Within, where set, says which nodes may be taken; Domain tells such sets apart.
-	Within func(cluster.NodeID) bool
-	Domain uint64
 	// Class is equal for takers that ask for the same on all nodes.
 	Class uint64
 	// Tie ranks nodes that cost the same.
@@ -44,24 +42,38 @@ func (s *Set) Victims() []cluster.PodID {
 
 // Search is one cycle's search for victims.
 type Search struct {
-	txn   *cluster.Txn
-	base  *cluster.Snapshot
-	cycle decision.Cycle
-	rules Rules
-	court Court
+	txn      *cluster.Txn
+	base     *cluster.Snapshot
+	cycle    decision.Cycle
+	rules    Rules
+	standing *share.Standing // of the queues; nil: nobody gives way across them
 
 	left, budget int64
 	spent        map[cluster.BudgetID]int32
-	fields       map[class]*field
-	moved        []cluster.NodeID // nodes that have changed since the search began
+	stocks       []stock  // by node
+	versions     []uint32 // by node: rises with every change
+	moved        []cluster.NodeID
+	homes        map[cluster.QueueID][]cluster.NodeID // where pods of a queue are
+	near         map[class]*field
+	far          map[reach]*field
+	bars         map[reach]bar
+	trees        []cluster.GroupID // those looked at, while choices are listed
+	amounts      []int64           // scratch of bounds
+	guards       int               // nodes looked at for what is guarded
+	present      []cluster.QueueID // the queues with pods anywhere
+	admitted     []*choice         // scratch of bounds
 }
 
-// New begins a search in a transaction. Without a court nobody gives way across
+// New begins a search in a transaction. Without a standing nobody gives way across
 // queues.
-func New(t *cluster.Txn, c decision.Cycle, r Rules, court Court) *Search {
+func New(t *cluster.Txn, c decision.Cycle, r Rules, standing *share.Standing) *Search {
+	if r.PrioritiesAlone {
+		standing = nil
+	}
 	s := &Search{
-		txn: t, base: t.Base(), cycle: c, rules: r, court: court, budget: r.Hypotheses,
-		spent: t.Base().Outstanding(), fields: make(map[class]*field),
+		txn: t, base: t.Base(), cycle: c, rules: r, standing: standing, budget: r.Hypotheses,
+		spent: t.Base().Outstanding(), versions: make([]uint32, t.Base().Nodes.Len()),
+		near: make(map[class]*field), far: make(map[reach]*field), bars: make(map[reach]bar),
 	}
 	if c.Budget > 0 {
 		s.budget = c.Budget
@@ -74,30 +86,114 @@ func New(t *cluster.Txn, c decision.Cycle, r Rules, court Court) *Search {
 // these are.
 func (s *Search) Exhausted() (int64, bool) { return s.budget, s.left <= 0 }
 
+// bar is what is known of whether queues in a scope are above their shares.
+type bar uint8
+
+const (
+	barUnclear  bar = iota + 1
+	barNobody       // no queue is
+	barSomebody     // some queue is, and all above it
+)
+
 // Barred says whether nobody at all may give way to a taker: no queue is above its
-// share that the taker is entitled to, and no priority is lower.
+// share that the taker is entitled to, and no priority is lower. It goes by what was so
+// when it was first asked.
 func (s *Search) Barred(t *Taker) bool {
-	v := s.txn.View()
-	return t.Priority <= s.base.LowestPriority && (s.court == nil || s.rules.PrioritiesAlone || !s.court.Reclaims(v, t.Queue, &t.Need))
+	if t.Priority > s.base.LowestPriority {
+		return false
+	}
+	if s.standing == nil {
+		return true
+	}
+	scope := s.standing.ScopeOf(s.txn.View(), t.Queue, &t.Need)
+	if scope.Nobody() {
+		return true
+	}
+	of := reach{of: s.dimsOf(t), scope: scope.Row()}
+	if s.bars[of] == 0 {
+		s.bars[of] = s.barOf(t, scope)
+	}
+	switch s.bars[of] {
+	case barNobody:
+		return true
+	case barSomebody:
+		return false
+	}
+	return !s.standing.Reclaims(s.txn.View(), t.Queue, &t.Need)
 }
 
-// Moved tells that a node has changed: somebody was placed there.
-func (s *Search) Moved(node cluster.NodeID) { s.moved = append(s.moved, node) }
+func (s *Search) dimsOf(t *Taker) (mask uint64) {
+	if t.Need.Milli > 0 {
+		mask = 1
+	}
+	for d := range t.Need.Rest.Dims() {
+		if t.Need.Rest.At(d) > 0 {
+			mask |= 2 << (uint(d) % 62)
+		}
+	}
+	return mask
+}
 
-// evaluate finds the cheapest set on one node; nil where there is none. It leaves the
-// transaction as it was.
-func (s *Search) evaluate(node cluster.NodeID, t *Taker, straddle bool) *Set {
+func (s *Search) barOf(t *Taker, scope share.Scope) bar {
+	v, out := s.txn.View(), barNobody
+	for _, q := range s.queues() {
+		if !scope.Has(q) || !s.standing.Over(v, q, &t.Need) {
+			continue
+		}
+		if above, _ := s.standing.Above(v, t.Queue, q, &t.Need, &t.Need); above && !scope.Near(q) {
+			return barSomebody
+		}
+		out = barUnclear
+	}
+	return out
+}
+
+// Moved tells that a pod was placed on a node, or has left it.
+func (s *Search) Moved(pod cluster.PodID, node cluster.NodeID) {
+	s.stir(node)
+	if group := s.base.Pod(pod).Spec.Group; group != cluster.None {
+		s.stirTree(s.txn.View().Root(group))
+	}
+}
+
+// stir forgets what was known of a node.
+func (s *Search) stir(node cluster.NodeID) {
+	if s.versions[node]++; s.stocks != nil {
+		s.stocks[node].known = false
+	}
+	s.moved = append(s.moved, node)
+}
+
+// stirTree stirs the nodes on which a tree of groups is: what one of its pods does
+// changes what the others are.
+func (s *Search) stirTree(root cluster.GroupID) {
+	for id := range s.txn.View().TreeMembers(root) {
+		if p := s.base.Pod(id); p.Phase.Charged() {
+			s.stir(p.Placement.Node)
+		}
+	}
+}
+
+// evaluate finds the cheapest set on one node; nil where there is none: crossing says
+// then whether one of its choices is of another queue, and closed that room is not what
+// binds there. It leaves the transaction as it was. A look counts as one hypothesis at
+// least.
+func (s *Search) evaluate(node cluster.NodeID, t *Taker, straddle bool) (set *Set, crossing, closed bool) {
+	before := s.left
+	defer func() { s.left = min(s.left, before-1) }()
 	if !s.open(t.Check(node)) {
-		return nil
+		return nil, false, true
 	}
 	choices := s.choicesOn([]cluster.NodeID{node}, t)
 	if !s.enough(node, t, choices) {
-		return nil
+		return nil, false, false
 	}
-	if set, known := s.exact(node, t, choices, straddle); known {
-		return set
+	crossing = slices.ContainsFunc(choices, func(c choice) bool { return c.cross })
+	set, known := s.exact(node, t, choices, straddle)
+	if !known {
+		set = s.greedy(node, t, choices, straddle)
 	}
-	return s.greedy(node, t, choices, straddle)
+	return set, crossing, false
 }
 
 // open says whether what binds is room that others hold.
@@ -138,6 +234,9 @@ func (s *Search) suffices(node cluster.NodeID, t *Taker, more *cluster.Amount) b
 // turns to giving back: the sets of up to four out of sixteen are fewer.
 const setsListed = 3000
 
+// listedAsOne is how many sets that are only listed count as one that is tried.
+const listedAsOne = 64
+
 // exact lists sets from the cheapest on until one leaves room; known is false where
 // they are too many.
 func (s *Search) exact(node cluster.NodeID, t *Taker, choices []choice, straddle bool) (set *Set, known bool) {
@@ -175,6 +274,7 @@ func (s *Search) inBand(node cluster.NodeID, t *Taker, choices []choice, band in
 			}
 			l.found, l.listed = l.found[:0], 0
 			l.list(0, wholes, sliced)
+			s.left -= int64(l.listed / listedAsOne)
 			if l.listed >= setsListed || s.left <= 0 {
 				return nil, s.left <= 0
 			}
@@ -284,20 +384,28 @@ func (s *Search) try(node cluster.NodeID, t *Taker, choices []choice, straddle b
 	return set
 }
 
-// take evicts choices in the transaction, the smaller ones first: each has to be
-// above its share before it goes.
+// take evicts choices in the transaction: first what the taker's own queue gives, then
+// the smaller before the larger; each has to be above its share before it goes, and the
+// taker entitled to what is another queue's when its own has given.
 func (s *Search) take(t *Taker, choices []choice) (straddles, allowed bool) {
-	order := slices.Clone(choices)
-	slices.SortFunc(order, func(a, b choice) int {
-		return cmp.Or(cmp.Compare(a.gives.Milli, b.gives.Milli), cmp.Compare(a.key, b.key))
-	})
+	order := choices
+	if len(choices) > 1 {
+		order = slices.Clone(choices)
+		slices.SortFunc(order, func(a, b choice) int {
+			return cmp.Or(compareBools(a.cross, b.cross), cmp.Compare(a.gives.Milli, b.gives.Milli), cmp.Compare(a.key, b.key))
+		})
+	}
 	v := s.txn.View()
-	budgets := make(map[cluster.BudgetID]int32)
+	var budgets map[cluster.BudgetID]int32
+	scope, asked := share.Scope{}, false
 	for i := range order {
 		c := &order[i]
 		if c.cross {
-			above, stays := s.court.Above(v, t.Queue, c.queue, &t.Need, &c.gives)
-			if !above {
+			if !asked {
+				scope, asked = s.standing.ScopeOf(v, t.Queue, &t.Need), true
+			}
+			above, stays := s.standing.Above(v, t.Queue, c.queue, &t.Need, &c.gives)
+			if !above || !scope.Has(c.queue) {
 				return straddles, false
 			}
 			straddles = straddles || !stays
@@ -307,11 +415,14 @@ func (s *Search) take(t *Taker, choices []choice) (straddles, allowed bool) {
 				return straddles, false
 			}
 		}
+		if c.bound && budgets == nil {
+			budgets = make(map[cluster.BudgetID]int32)
+		}
 		for _, id := range c.pods {
 			if v.Pod(id).Phase == cluster.PhaseWaiting {
 				continue // taken as a slice already
 			}
-			if !s.bears(s.base.Pod(id), budgets) || s.txn.Evict(id) != nil {
+			if c.bound && !s.bears(s.base.Pod(id), budgets) || s.txn.Evict(id) != nil {
 				return straddles, false
 			}
 		}
@@ -392,17 +503,32 @@ func (s *Search) Carry(t *Taker, set *Set) (nodes []cluster.NodeID, ok bool) {
 		}
 		nodes = append(nodes, p.Placement.Node)
 	}
-	s.moved = append(s.moved, nodes...)
+	s.stirAll(set.Victims())
 	return nodes, true
 }
 
 // Restore forgets that pods were to go: they are back in the transaction.
 func (s *Search) Restore(pods []cluster.PodID) {
 	for _, id := range pods {
-		p := s.base.Pod(id)
-		if p.Budget != cluster.None {
+		if p := s.base.Pod(id); p.Budget != cluster.None {
 			s.spent[p.Budget]--
 		}
-		s.moved = append(s.moved, p.Placement.Node)
+	}
+	s.stirAll(pods)
+}
+
+// stirAll stirs the nodes of pods that have left or are back, and of their groups.
+func (s *Search) stirAll(pods []cluster.PodID) {
+	var trees []cluster.GroupID
+	for _, id := range pods {
+		p := s.base.Pod(id)
+		s.stir(p.Placement.Node)
+		if p.Spec.Group == cluster.None {
+			continue
+		}
+		if root := s.txn.View().Root(p.Spec.Group); !slices.Contains(trees, root) {
+			trees = append(trees, root)
+			s.stirTree(root)
+		}
 	}
 }
