@@ -105,10 +105,10 @@ type round struct {
 	surveyed   bool            // standing is what it is
 	// excess is how far queues are above their shares, as of before those that are stale
 	// used more or less; worth is the sum. Nil where nobody has asked.
-	excess map[cluster.QueueID]int64
-	worth  int64
-	stale  []cluster.QueueID
-	because    map[cluster.PodID]decision.Explanation
+	excess  map[cluster.QueueID]int64
+	worth   int64
+	stale   []cluster.QueueID
+	because map[cluster.PodID]decision.Explanation
 	// closed holds, per kin and shape, what binds where relations leave no node.
 	closed map[tie]closed
 	ways   *yield.Search // who gives way; nil where nobody was looked for

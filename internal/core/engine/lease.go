@@ -222,7 +222,7 @@ func (r *round) borrow() {
 	var line []cluster.PodID
 	for _, w := range r.waiting {
 		// A protected pod could not be called in when the lease ends.
-		if spec := v.Pod(w.Pod).Spec; w.Why.Code.Future() == decision.AfterRoom && !spec.Protected && spec.Group == cluster.None && spec.Priority > v.LowestPriority {
+		if spec := v.Pod(w.Pod).Spec; w.Why.Code.Future() == decision.AfterRoom && !spec.Protected && spec.Group == cluster.None && spec.Priority > v.LowestPriority && divides(v.Shape(spec.Shape)) {
 			line = append(line, w.Pod)
 		}
 	}
@@ -239,6 +239,11 @@ func (r *round) borrow() {
 		placed[pod] = l.serve(pod)
 	}
 	r.waiting = slices.DeleteFunc(r.waiting, func(w decision.Waiting) bool { return placed[w.Pod] })
+}
+
+// divides says whether a shape takes part of a device: quarters leave no whole one.
+func divides(shape *cluster.Shape) bool {
+	return slices.ContainsFunc(shape.Devices, func(r cluster.DeviceRequest) bool { return !r.Whole() })
 }
 
 // terms are what a set of lenders costs: the smaller the better.

@@ -36,8 +36,7 @@ func (r *round) makeWay() {
 	}
 	r.survey()
 	r.ways = yield.New(r.txn, r.cycle, *r.policy.Yields, r.standing)
-	s := sweep{round: r, hopeless: make(map[claimant]refusal)}
-	reasons := make(map[cluster.PodID]refusal)
+	s := newSweep(r, line)
 	// While nothing is freed, those to whom nobody may give way are passed over.
 	bars := bars{round: r}
 	hopes := bars.open(line)
@@ -46,7 +45,7 @@ func (r *round) makeWay() {
 	}
 	for hopes > 0 || s.freed {
 		pod, more := r.next()
-		if !more {
+		if !more || !s.affords() {
 			break
 		}
 		if !s.freed {
@@ -55,7 +54,7 @@ func (r *round) makeWay() {
 			}
 			hopes--
 		}
-		if r.orphaned(pod) {
+		if r.orphaned(pod) || !s.lucky(pod) {
 			continue
 		}
 		if unit := r.waitingUnit(pod); unit != cluster.None {
@@ -63,13 +62,10 @@ func (r *round) makeWay() {
 			continue
 		}
 		if !r.seated(pod) && !s.placed(pod) {
-			if no, fits := s.serve(pod); !fits {
-				reasons[pod] = no
-			}
+			s.serve(pod)
 		}
 	}
 	r.line = turns{}
-	budget, out := r.ways.Exhausted()
 	kept := r.waiting[:0]
 	for _, w := range r.waiting {
 		if s.placed(w.Pod) {
@@ -78,15 +74,8 @@ func (r *round) makeWay() {
 		if w.Why.Members > 0 && r.waitingUnit(w.Pod) == cluster.None {
 			w.Why = r.binding(w.Pod) // its group has started without it
 		}
-		no, asked := reasons[w.Pod]
-		switch {
-		case !asked:
-		case out && no.gaveUp:
-			w.Why = &decision.Reason{Code: decision.GaveUp, Need: budget, Have: budget}
-		case no.guarded > 0:
-			why := *w.Why
-			why.Guarded = no.guarded
-			w.Why = &why
+		if r.mayTake(&w) && (s.freed || !bars.barred(w.Pod)) {
+			w.Why = s.tell(w.Pod, w.Why)
 		}
 		kept = append(kept, w)
 	}
@@ -102,13 +91,11 @@ func (r *round) orphaned(pod cluster.PodID) bool {
 // takers lists the waiting pods to which somebody could have to give way; one for
 // each group that has not got its minimum.
 func (r *round) takers() []cluster.PodID {
-	v := r.txn.Base()
 	var out []cluster.PodID
 	var groups map[cluster.GroupID]bool
 	for i := range r.waiting {
 		w := &r.waiting[i]
-		spec := v.Pod(w.Pod).Spec
-		if v.Queues.Len() == 0 && spec.Priority <= v.LowestPriority || spec.PreemptNever || !yield.Helps(w.Why.Code) {
+		if !r.mayTake(w) {
 			continue
 		}
 		if unit := r.waitingUnit(w.Pod); unit != cluster.None {
@@ -125,28 +112,11 @@ func (r *round) takers() []cluster.PodID {
 	return out
 }
 
-// sweep is one cycle's making way in progress.
-type sweep struct {
-	*round
-	freed bool // something was evicted, which may make room for more pods
-	moves int  // rises with all that is placed
-	// refused holds, of groups that are alike, at how many moves nothing could be done.
-	refused map[uint64]int
-	// hopeless holds for whom nothing could be done. With a lower priority, less can.
-	hopeless map[claimant]refusal
-}
-
-// claimant names takers that may take the same.
-type claimant struct {
-	of    tie
-	queue cluster.QueueID
-}
-
-// refusal is why nobody gives way.
-type refusal struct {
-	priority int32
-	guarded  int32 // nodes that budgets and protection keep
-	gaveUp   bool
+// mayTake says whether somebody could have to give way to a waiting pod.
+func (r *round) mayTake(w *decision.Waiting) bool {
+	v := r.txn.Base()
+	spec := v.Pod(w.Pod).Spec
+	return (v.Queues.Len() > 0 || spec.Priority > v.LowestPriority) && !spec.PreemptNever && yield.Helps(w.Why.Code)
 }
 
 func (r *round) placed(pod cluster.PodID) bool {
@@ -154,31 +124,33 @@ func (r *round) placed(pod cluster.PodID) bool {
 }
 
 // serve finds room for one pod.
-func (s *sweep) serve(pod cluster.PodID) (no refusal, fits bool) {
+func (s *sweep) serve(pod cluster.PodID) {
 	v := s.txn.View()
 	spec := v.Pod(pod).Spec
 	if !fit.Queue(v, pod, spec.Shape).None() {
-		return no, false
+		return
 	}
-	of := claimant{of: tie{kin: v.Ties(pod), shape: spec.Shape}, queue: spec.Queue}
+	of := s.claimantOf(pod)
 	if no, known := s.hopeless[of]; known && spec.Priority <= no.priority {
-		return no, false
+		return
 	}
 	if s.freed && s.fill(pod) {
 		s.moves++
-		return no, true
+		return
 	}
 	t := s.taker(pod)
+	end := s.seek()
 	if set := s.ways.Best(t); set != nil && s.carry(t, set) {
 		s.moves++
-		return no, true
+		end(true)
+		return
 	}
-	no = refusal{priority: spec.Priority}
-	if _, no.gaveUp = s.ways.Exhausted(); !no.gaveUp {
+	end(false)
+	no := refusal{priority: spec.Priority, gaveUp: s.ways.GaveUp()}
+	if !no.gaveUp {
 		no.guarded = s.ways.Guarded(t)
 	}
-	s.hopeless[of] = no
-	return no, false
+	s.refuse(pod, of, no)
 }
 
 // fill places a pod on room that is free now.
@@ -301,7 +273,10 @@ func (s *sweep) serveUnit(unit cluster.GroupID) {
 		}
 	}
 	before := s.txn.View().Group(unit).TreePlaced
+	end := s.seek()
 	s.serveGroup(unit)
+	s.asked[unit] = s.ways.GaveUp()
+	end(s.txn.View().Group(unit).TreePlaced != before)
 	switch {
 	case s.txn.View().Group(unit).TreePlaced != before:
 		s.moves++

@@ -74,6 +74,14 @@ func (r *round) used(q cluster.QueueID) {
 	}
 }
 
+// drop takes all of a queue out of the line, where shares order it: then those who come
+// after one in its queue have no higher priority.
+func (r *round) drop(q cluster.QueueID) {
+	if r.line.shares != nil {
+		r.line.shares.Drop(q)
+	}
+}
+
 // inLine lists the waiting pods whose turn the cycle is, by id.
 func inLine(v *cluster.View, c decision.Cycle) []cluster.PodID {
 	all := v.AppendWaiting(make([]cluster.PodID, 0, v.Pods.Len()))

@@ -119,6 +119,18 @@ func (l *Line) Keep(hope func(cluster.ShapeID) bool, keep func(cluster.PodID) bo
 	l.rebuild(l.standing.root())
 }
 
+// Drop takes all pods of a queue out of the line.
+func (l *Line) Drop(q cluster.QueueID) {
+	at := l.standing.rowOf(q)
+	lane := &l.lanes[at]
+	l.left -= len(lane.pods)
+	lane.pods, lane.ahead = nil, false
+	if l.last == at {
+		l.last = -1
+	}
+	l.refresh(at)
+}
+
 // rebuild orders a row and all below it.
 func (l *Line) rebuild(at int32) {
 	lane := &l.lanes[at]

@@ -1,7 +1,6 @@
 package yield
 
 import (
-	"cmp"
 	"container/heap"
 	"slices"
 
@@ -78,7 +77,7 @@ func (s *Search) Best(t *Taker) *Set {
 			heap.Push(&far.plots, p)
 		}
 	}()
-	for s.left > 0 {
+	for !s.GaveUp() {
 		s.clear(near)
 		s.clear(far)
 		switch {
@@ -115,7 +114,7 @@ func (s *Search) examine(f *field, t *Taker) {
 	case set != nil:
 		p.set, p.cost, p.at = set, set.Cost, len(s.moved)
 		heap.Fix(&f.plots, 0)
-	case s.left <= 0:
+	case s.GaveUp():
 	case crossing && !closed && !p.cost.Straddles:
 		p.cost.Straddles = true // what leaves a queue below its share comes last
 		heap.Fix(&f.plots, 0)
@@ -255,142 +254,4 @@ func (s *Search) queues() []cluster.QueueID {
 		}
 	}
 	return s.present
-}
-
-// bound is what a set on a node costs at least, of choices that are admitted; any is
-// false where nobody there can make room.
-func (s *Search) bound(node cluster.NodeID, t *Taker, admit func(*choice) bool) (cost Cost, any bool) {
-	n := s.txn.View().Node(node)
-	if !n.TakesWork() || n.Overdrawn || len(n.Pods) == 0 {
-		return cost, false
-	}
-	stock := s.stockOf(node).choices
-	sum, surplus := cluster.Amount{}, cluster.Amount{}
-	admitted := s.admitted[:0]
-	for i := range stock {
-		c := &stock[i]
-		if !admit(c) {
-			continue
-		}
-		admitted = append(admitted, c)
-		// What goes with a whole counts twice where it is surplus as well: that is as well.
-		sum = sum.Plus(&c.here)
-		if !any && s.suffices(node, t, &sum) {
-			cost.Band, any = c.band, true
-		}
-	}
-	if s.admitted = admitted; !any {
-		return cost, false
-	}
-	for _, c := range admitted {
-		if c.slice && c.band <= cost.Band {
-			surplus = surplus.Plus(&c.here)
-		}
-	}
-	lacks := int64(t.Need.Milli - n.FreeMilli)
-	wholes := int32(0)
-	if !s.suffices(node, t, &surplus) {
-		wholes = max(s.fewest(lacks-int64(surplus.Milli), cost.Band, false), 1)
-	}
-	count := wholes
-	if cost.Wholes = wholes; wholes == 0 {
-		count = max(s.fewest(lacks, cost.Band, true), 1)
-		cost.Slices = count
-	}
-	for _, f := range [...]struct {
-		of  func(*choice) int64
-		sum *int64
-	}{{func(c *choice) int64 { return c.lost }, &cost.Lost}, {func(c *choice) int64 { return int64(c.gives.Milli) }, &cost.Takes}} {
-		for _, x := range s.least(int(count), cost.Band, wholes == 0, f.of) {
-			*f.sum += x
-		}
-	}
-	if ages := s.least(int(count), cost.Band, wholes == 0, func(c *choice) int64 { return c.age }); len(ages) > 0 {
-		cost.Age = ages[len(ages)-1]
-	}
-	cost.Tie = t.Tie(node)
-	return cost, true
-}
-
-// fewest is how many of the admitted choices it takes at least to leave so much compute.
-func (s *Search) fewest(milli int64, band int32, slice bool) (n int32) {
-	all := s.amounts[:0]
-	for _, c := range s.admitted {
-		if c.slice == slice && c.band <= band {
-			all = append(all, int64(c.here.Milli))
-		}
-	}
-	s.amounts = all
-	slices.SortFunc(all, func(a, b int64) int { return cmp.Compare(b, a) })
-	for _, x := range all {
-		if milli <= 0 {
-			break
-		}
-		milli -= x
-		n++
-	}
-	return n
-}
-
-// least lists so many of the admitted choices by what is least of something.
-func (s *Search) least(count int, band int32, slice bool, of func(*choice) int64) []int64 {
-	all := s.amounts[:0]
-	for _, c := range s.admitted {
-		if c.slice == slice && c.band <= band {
-			all = append(all, of(c))
-		}
-	}
-	s.amounts = all
-	slices.Sort(all)
-	return all[:min(count, len(all))]
-}
-
-// mostGuards bounds the nodes that one cycle looks at for what is guarded: where more
-// would have to be looked at, nothing is said of it.
-const mostGuards = 20_000
-
-// Guarded counts the nodes where room could be made, if it were not for budgets and
-// for protection.
-func (s *Search) Guarded(t *Taker) int32 {
-	v, n := s.txn.View(), int32(0)
-	for i := range v.Nodes.Len() {
-		id := cluster.NodeID(i)
-		node := v.Node(id)
-		if !node.TakesWork() || len(node.Pods) == 0 || !s.stockOf(id).guarded {
-			continue
-		}
-		if s.guards++; s.guards > mostGuards {
-			return 0
-		}
-		if !s.open(t.Check(id)) {
-			continue
-		}
-		sum, guarded, counted := cluster.Amount{}, false, make(map[cluster.BudgetID]int32)
-		for _, pod := range node.Pods {
-			p := s.base.Pod(pod)
-			if p.Phase != cluster.PhaseBound && p.Phase != cluster.PhaseRunning || p.Intent != cluster.None || !s.lesser(p, t) {
-				continue
-			}
-			guarded = guarded || !s.evictable(p) || !s.bears(p, counted)
-			sum = sum.Plus(&cluster.Amount{Milli: p.Placement.Milli(), Rest: v.Shape(p.Placement.Shape).Need})
-		}
-		if guarded && s.suffices(id, t, &sum) {
-			n++
-		}
-	}
-	return n
-}
-
-// lesser says whether a pod would have to give way to the taker, by priorities and
-// shares alone.
-func (s *Search) lesser(p *cluster.Pod, t *Taker) bool {
-	if p.Spec.Queue == t.Queue || s.rules.PrioritiesAlone {
-		return p.Spec.Priority < t.Priority
-	}
-	if s.standing == nil || !s.standing.Entitled(s.txn.View(), t.Queue, p.Spec.Queue, &t.Need) {
-		return false
-	}
-	gives := cluster.Amount{Milli: p.Placement.Milli(), Rest: s.base.Shape(p.Placement.Shape).Need}
-	above, _ := s.standing.Above(s.txn.View(), t.Queue, p.Spec.Queue, &t.Need, &gives)
-	return above
 }

@@ -49,6 +49,7 @@ type Search struct {
 	standing *share.Standing // of the queues; nil: nobody gives way across them
 
 	left, budget int64
+	floor        int64 // what the search for one taker leaves
 	spent        map[cluster.BudgetID]int32
 	stocks       []stock  // by node
 	versions     []uint32 // by node: rises with every change
@@ -82,71 +83,23 @@ func New(t *cluster.Txn, c decision.Cycle, r Rules, standing *share.Standing) *S
 	return s
 }
 
-// Exhausted says whether the search has tried as many sets as it may, and how many
-// these are.
-func (s *Search) Exhausted() (int64, bool) { return s.budget, s.left <= 0 }
-
-// bar is what is known of whether queues in a scope are above their shares.
-type bar uint8
-
-const (
-	barUnclear  bar = iota + 1
-	barNobody       // no queue is
-	barSomebody     // some queue is, and all above it
-)
-
-// Barred says whether nobody at all may give way to a taker: no queue is above its
-// share that the taker is entitled to, and no priority is lower. It goes by what was so
-// when it was first asked.
-func (s *Search) Barred(t *Taker) bool {
-	if t.Priority > s.base.LowestPriority {
-		return false
-	}
-	if s.standing == nil {
-		return true
-	}
-	scope := s.standing.ScopeOf(s.txn.View(), t.Queue, &t.Need)
-	if scope.Nobody() {
-		return true
-	}
-	of := reach{of: s.dimsOf(t), scope: scope.Row()}
-	if s.bars[of] == 0 {
-		s.bars[of] = s.barOf(t, scope)
-	}
-	switch s.bars[of] {
-	case barNobody:
-		return true
-	case barSomebody:
-		return false
-	}
-	return !s.standing.Reclaims(s.txn.View(), t.Queue, &t.Need)
+// Begin begins the search for one taker. It may use so much of the budget that one which
+// is hard to serve leaves something for others.
+func (s *Search) Begin() {
+	s.floor = max(s.left-max(s.budget/takersAtLeast, leastPerTaker), 0)
 }
 
-func (s *Search) dimsOf(t *Taker) (mask uint64) {
-	if t.Need.Milli > 0 {
-		mask = 1
-	}
-	for d := range t.Need.Rest.Dims() {
-		if t.Need.Rest.At(d) > 0 {
-			mask |= 2 << (uint(d) % 62)
-		}
-	}
-	return mask
-}
+// takersAtLeast is how many takers a budget is enough for, where it is large.
+const takersAtLeast = 8
 
-func (s *Search) barOf(t *Taker, scope share.Scope) bar {
-	v, out := s.txn.View(), barNobody
-	for _, q := range s.queues() {
-		if !scope.Has(q) || !s.standing.Over(v, q, &t.Need) {
-			continue
-		}
-		if above, _ := s.standing.Above(v, t.Queue, q, &t.Need, &t.Need); above && !scope.Near(q) {
-			return barSomebody
-		}
-		out = barUnclear
-	}
-	return out
-}
+// leastPerTaker is what the search for one taker may use of a small budget.
+const leastPerTaker = 256
+
+// GaveUp says whether the search for the taker ended because it may try no more sets.
+func (s *Search) GaveUp() bool { return s.left <= s.floor }
+
+// Budget is how many sets a cycle may try, and how many of them are left.
+func (s *Search) Budget() (all, left int64) { return s.budget, max(s.left, 0) }
 
 // Moved tells that a pod was placed on a node, or has left it.
 func (s *Search) Moved(pod cluster.PodID, node cluster.NodeID) {
@@ -275,8 +228,8 @@ func (s *Search) inBand(node cluster.NodeID, t *Taker, choices []choice, band in
 			l.found, l.listed = l.found[:0], 0
 			l.list(0, wholes, sliced)
 			s.left -= int64(l.listed / listedAsOne)
-			if l.listed >= setsListed || s.left <= 0 {
-				return nil, s.left <= 0
+			if l.listed >= setsListed || s.GaveUp() {
+				return nil, s.GaveUp()
 			}
 			slices.SortFunc(l.found, func(a, b candidate) int { return a.cost.Compare(&b.cost) })
 			for i := range l.found {
@@ -464,7 +417,7 @@ func (s *Search) greedy(node cluster.NodeID, t *Taker, choices []choice, straddl
 	}
 	best := s.try(node, t, taken, straddle)
 	for i := range choices {
-		if best == nil || s.left <= 0 {
+		if best == nil || s.GaveUp() {
 			break
 		}
 		if set := s.tryIfEnough(node, t, choices[i:i+1:i+1], straddle); set != nil && set.Cost.Compare(&best.Cost) < 0 {
@@ -482,7 +435,7 @@ func (s *Search) allowed(t *Taker, choices []choice, straddle bool) bool {
 }
 
 func (s *Search) tryIfEnough(node cluster.NodeID, t *Taker, choices []choice, straddle bool) *Set {
-	if s.left <= 0 || !s.enough(node, t, choices) {
+	if s.GaveUp() || !s.enough(node, t, choices) {
 		return nil
 	}
 	return s.try(node, t, choices, straddle)

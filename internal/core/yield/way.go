@@ -104,7 +104,7 @@ func (w *way) listed(choices []choice, straddle bool) *Set {
 	slices.SortFunc(found, func(a, b candidate) int { return a.cost.Compare(&b.cost) })
 	l := lister{choices: choices}
 	for i := range found {
-		if w.search.left <= 0 {
+		if w.search.GaveUp() {
 			return nil
 		}
 		if set := w.try(l.pick(&found[i]), straddle); set != nil {
@@ -136,7 +136,7 @@ func (w *way) pruned(choices []choice, straddle bool) *Set {
 		}
 	}
 	taken := slices.Clone(may[:high])
-	for i := len(taken) - 1; i >= 0 && s.left > 0; i-- {
+	for i := len(taken) - 1; i >= 0 && !s.GaveUp(); i-- {
 		less := slices.Delete(slices.Clone(taken), i, i+1)
 		if len(less) > 0 && s.domainSuffices(w.nodes, w.t, less) && w.try(less, straddle) != nil {
 			taken = less
