@@ -1,6 +1,7 @@
 package world_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -245,7 +246,16 @@ func opens(s *cluster.Snapshot, standing *share.Standing, taker cluster.PodID, p
 		return sum
 	}
 	picked = slices.Clone(picked)
-	slices.SortFunc(picked, func(a, b []cluster.PodID) int { return int(gives(a).Milli - gives(b).Milli) })
+	// First what its own queue gives, then the smaller before the larger.
+	other := func(pods []cluster.PodID) int {
+		if s.Pod(pods[0]).Spec.Queue == want.Queue {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(picked, func(a, b []cluster.PodID) int {
+		return cmp.Or(other(a)-other(b), int(gives(a).Milli-gives(b).Milli))
+	})
 	for _, pods := range picked {
 		own := s.Pod(pods[0]).Spec
 		if own.Queue == want.Queue {

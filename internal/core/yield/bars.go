@@ -75,10 +75,17 @@ const mostGuards = 20_000
 // for protection.
 func (s *Search) Guarded(t *Taker) int32 {
 	v, n := s.txn.View(), int32(0)
-	for i := range v.Nodes.Len() {
-		id := cluster.NodeID(i)
+	if s.guarded == nil {
+		s.guarded = []cluster.NodeID{}
+		for i := range v.Nodes.Len() {
+			if s.stockOf(cluster.NodeID(i)).guarded {
+				s.guarded = append(s.guarded, cluster.NodeID(i))
+			}
+		}
+	}
+	for _, id := range s.guarded {
 		node := v.Node(id)
-		if !node.TakesWork() || len(node.Pods) == 0 || !s.stockOf(id).guarded {
+		if !node.TakesWork() || len(node.Pods) == 0 {
 			continue
 		}
 		if s.guards++; s.guards > mostGuards {

@@ -42,7 +42,7 @@ type Rules struct {
 func Default() Rules {
 	return Rules{
 		Band: 100, MinRun: 10 * moment.Minute, Hold: 10 * moment.Minute, Grace: 30 * moment.Second,
-		Hypotheses: 8_000,
+		Hypotheses: 6_000,
 	}
 }
 

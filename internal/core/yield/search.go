@@ -60,6 +60,7 @@ type Search struct {
 	bars         map[reach]bar
 	trees        []cluster.GroupID // those looked at, while choices are listed
 	amounts      []int64           // scratch of bounds
+	guarded      []cluster.NodeID  // where somebody is kept by a budget, or protected
 	guards       int               // nodes looked at for what is guarded
 	present      []cluster.QueueID // the queues with pods anywhere
 	admitted     []*choice         // scratch of bounds
