@@ -101,6 +101,11 @@ func (in *interp) reasoned(s *cluster.Snapshot, plan *decision.Plan) error {
 			return violated("pod %s waits without a reason", s.Pod(id).Spec.Name)
 		}
 	}
+	for i := range s.Pods.Len() {
+		if p := s.Pod(cluster.PodID(i)); p.Phase == cluster.PhasePlacing && p.Reserved && !answered[cluster.PodID(i)] {
+			return violated("pod %s, for which room is reserved, waits without a reason", p.Spec.Name)
+		}
+	}
 	return nil
 }
 

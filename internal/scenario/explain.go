@@ -31,6 +31,9 @@ func (in *interp) explain(c *call) ([]string, error) {
 	}
 	v := in.view()
 	p := v.Pod(id)
+	if why := engine.HeldBack(v, id); !why.None() {
+		return append([]string{fmt.Sprintf("%s, reserved: %s", p.Spec.Name, why.Describe(v))}, in.explainPlace(v, p)...), nil
+	}
 	if p.Placement.Placed() {
 		return in.explainPlace(v, p), nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
@@ -144,11 +145,13 @@ func (in *interp) showWaiting() []string {
 	v := in.view()
 	var rows [][]string
 	for _, id := range in.livePods() {
-		p := v.Pod(id)
-		if p.Phase != cluster.PhaseWaiting {
+		p, why := v.Pod(id), engine.HeldBack(v, id)
+		if p.Phase != cluster.PhaseWaiting && why.None() {
 			continue
 		}
-		why := in.binding(v, id, p.Spec.Shape)
+		if why.None() {
+			why = in.binding(v, id, p.Spec.Shape)
+		}
 		text := "there is room, the next cycle decides"
 		if !why.None() {
 			text = why.Describe(v)

@@ -263,7 +263,7 @@ func (c *clock) epoch() error {
 func (c *clock) stillWaiting() {
 	v := c.world.View()
 	for i := range c.waits {
-		if v.Pod(c.waits[i].Pod).Phase == cluster.PhaseWaiting {
+		if p := v.Pod(c.waits[i].Pod); p.Phase == cluster.PhaseWaiting || p.Reserved {
 			c.countReason(v, *c.waits[i].Why)
 		}
 	}

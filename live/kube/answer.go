@@ -90,6 +90,9 @@ func (q *inquiry) standing(out *explain.Pod) {
 	switch {
 	case p.footing == holding:
 		r = explain.Reason{Code: "Reserved", Kind: "others give way", Says: "it holds room on " + p.node + ", until others have left"}
+		if why := engine.HeldBack(q.view, q.id); q.inWorld && !why.None() {
+			r.Says = "it holds room on " + p.node + " and " + why.Describe(q.view)
+		}
 		out.Help = []string{"the end of the pods that are evicted for it"}
 	case p.seen.Gated:
 		r = explain.Reason{Code: "Gated", Kind: "scheduling gate", Says: "a scheduling gate holds the pod"}

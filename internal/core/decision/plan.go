@@ -88,7 +88,8 @@ type Decision struct {
 }
 
 // Waiting is a pod that stays without a place, and what binds it. Pods of one
-// shape share the reason.
+// shape share the reason. A pod that holds room which others are still to leave waits,
+// too.
 type Waiting struct {
 	Pod cluster.PodID
 	Why *Reason
@@ -305,6 +306,9 @@ func (p *Plan) Digest(v *cluster.View) uint64 {
 		own := chance.Hash(v.Pod(w.Pod).Key, uint64(w.Why.Code), uint64(w.Why.Need), uint64(w.Why.Have))
 		if w.Why.Members > 0 {
 			own = chance.Hash(own, uint64(w.Why.Members), uint64(w.Why.Seated))
+		}
+		if w.Why.Until != 0 {
+			own = chance.Hash(own, uint64(w.Why.Until))
 		}
 		if w.Why.Domain.Set {
 			own = chance.Hash(own, uint64(w.Why.Domain.Level), w.Why.Domain.Key(v))

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
@@ -57,6 +58,9 @@ const (
 
 	GroupCapacity // not even an empty domain, or cluster, holds as many members
 	GroupRoom     // its parts do not fit beside each other
+
+	// What a pod waits for that has been decided about already.
+	VictimsLeave // room is reserved for it, which others are still to leave
 )
 
 // Future returns what has to happen before the answer of a code can change.
@@ -113,6 +117,9 @@ type Reason struct {
 	Guarded int32
 	// Domain is the one that came closest, where members must share one.
 	Domain cluster.Spot
+	// Until is when the waiting is over at the latest: for VictimsLeave, until when the
+	// room is held. 0 where nobody can say.
+	Until moment.Instant
 	// About names the relation that binds, for those between pods, and the counter
 	// that does, for partitions.
 	About cluster.Symbol
@@ -259,6 +266,8 @@ func (r Reason) constraint(v *cluster.View) string {
 		return fmt.Sprintf("needs room for %d members of %s at once, the cluster holds %d when empty", r.Need, r.groupName(v), r.Have)
 	case GroupRoom:
 		return "needs room beside the other parts of its group"
+	case VictimsLeave:
+		return fmt.Sprintf("waits for victims to leave (%s%s)", pods(r.Have), until(r.Until))
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
@@ -271,6 +280,22 @@ func nodes(n int32) string {
 		return "1 node"
 	}
 	return fmt.Sprintf("%d nodes", n)
+}
+
+// pods is "1 pod", "2 pods".
+func pods(n int64) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
+// until says an instant behind other words, if it is known.
+func until(at moment.Instant) string {
+	if at == 0 || at == moment.Never {
+		return ""
+	}
+	return fmt.Sprintf(", until %v", at)
 }
 
 // devices is "1 idle device", "2 idle devices".
@@ -346,7 +371,7 @@ var codeNames = map[Code]string{ // const: names of the constraints for programs
 	TopologyLabel: "TopologyLabel", PodAffinity: "PodAffinity", NodePorts: "NodePorts", PodAntiAffinity: "PodAntiAffinity",
 	PodShunned: "PodShunned", TopologySpread: "TopologySpread", GroupUnknown: "GroupUnknown", GroupMembers: "GroupMembers",
 	GroupParent: "GroupParent", GroupParts: "GroupParts", GroupWished: "GroupWished", GroupDomain: "GroupDomain",
-	GroupCapacity: "GroupCapacity", GroupRoom: "GroupRoom",
+	GroupCapacity: "GroupCapacity", GroupRoom: "GroupRoom", VictimsLeave: "VictimsLeave",
 }
 
 var kinds = map[Code]string{ // const: names of the constraints
@@ -383,4 +408,5 @@ var kinds = map[Code]string{ // const: names of the constraints
 	GroupDomain:       "no domain of the level its group must share",
 	GroupCapacity:     "no domain large enough for its group",
 	GroupRoom:         "the parts of its group do not fit beside each other",
+	VictimsLeave:      "victims have to leave first",
 }

@@ -367,7 +367,7 @@ func (r *round) plan() decision.Plan {
 		plan.Tie(r.bundle)
 	}
 	r.timeHolds(plan.Decisions)
-	plan.Waiting = r.waiting
+	plan.Waiting = appendHolders(r.waiting, &r.txn.Base().View, r.cycle)
 	return plan
 }
 
@@ -393,7 +393,7 @@ func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy, m *Memo) decision.Pla
 	} else {
 		m.forgetDirty()
 	}
-	plan.Waiting = m.leftOver(t.View(), inLine(t.View(), c))
+	plan.Waiting = appendHolders(m.leftOver(t.View(), inLine(t.View(), c)), &t.Base().View, c)
 	return plan
 }
 
