@@ -91,6 +91,7 @@ func newLine(v *cluster.View, c decision.Cycle, r *lineRule) *line {
 		alike: make([]uint64, v.Shapes.Len()), lacks: make([]int8, v.Shapes.Len()), awaited: make([]bool, v.Nodes.Len()),
 		closed: make([]bool, v.Shapes.Len()), passed: make(map[cluster.PodID]bool),
 	}
+	l.txn.At(c.Now)
 	for i := range v.Intents.Len() {
 		if in := v.Intents.At(int32(i)); in.ID != 0 && in.Action == cluster.ActionHold && in.Place.Placed() {
 			l.awaited[in.Place.Node] = true
@@ -108,6 +109,9 @@ func newLine(v *cluster.View, c decision.Cycle, r *lineRule) *line {
 func (l *line) round() []engine.Step {
 	v := l.txn.View()
 	ids := v.AppendWaiting(make([]cluster.PodID, 0, v.Pods.Len()))
+	if len(v.Refused()) > 0 {
+		ids = slices.DeleteFunc(ids, func(id cluster.PodID) bool { return v.Pod(id).BacksOff(l.cycle.Now) })
+	}
 	worst := l.worst()
 	for {
 		first, rank := cluster.PodID(cluster.None), int64(0)

@@ -19,7 +19,7 @@ func cycleStatements() []statement {
 		{"after", form{usage: "SPAN", least: 1, most: 1}, false, (*interp).after},
 		{"decide", form{usage: "[review] [dry] [hold-outcomes] [tries=N]", flags: []string{"review", "dry", "hold-outcomes"}, fields: []string{"tries"}}, false, (*interp).decide},
 		{"rounds", form{usage: "[MAX]", most: 1}, false, (*interp).rounds},
-		{"outcome", form{usage: "NAME bound|refused|started|evicted|resized|not-resized", least: 2, most: 2}, false, (*interp).outcome},
+		{"outcome", form{usage: "NAME bound|refused|started|evicted|not-evicted|resized|not-resized", least: 2, most: 2}, false, (*interp).outcome},
 		{"evict", form{usage: "NAME…", least: 1, most: maxCount}, false, func(in *interp, c *call) ([]string, error) {
 			return in.eachPod(c, in.evict)
 		}},
@@ -210,7 +210,7 @@ func (in *interp) withdraw() error {
 			continue // it was told to go, and does
 		}
 		in.outside++
-		if err := in.apply(world.EvictRefused{Name: name}); err != nil {
+		if err := in.apply(world.EvictRefused{Name: name, Withdrawn: true}); err != nil {
 			return err
 		}
 		in.endEviction(name, "withdrawn")
@@ -265,12 +265,16 @@ func (in *interp) outcome(c *call) ([]string, error) {
 	if _, err := in.pod(name); err != nil {
 		return nil, err
 	}
-	kinds := []string{"bound", "refused", "started", "evicted", "resized", "not-resized"}
+	kinds := []string{"bound", "refused", "started", "evicted", "not-evicted", "resized", "not-resized"}
 	switch slices.Index(kinds, c.args[1]) {
 	case 0:
 		return nil, in.apply(world.Bound{Name: name})
 	case 1:
-		return nil, in.apply(world.BindRefused{Name: name})
+		if err := in.apply(world.BindRefused{Name: name}); err != nil {
+			return nil, err
+		}
+		in.backsOff(name)
+		return nil, in.fault
 	case 2:
 		return nil, in.apply(world.Started{Name: name})
 	case 3:
@@ -280,8 +284,14 @@ func (in *interp) outcome(c *call) ([]string, error) {
 		}
 		return nil, err
 	case 4:
-		return nil, in.apply(world.Resized{Name: name})
+		err := in.apply(world.EvictRefused{Name: name})
+		if err == nil {
+			in.endEviction(name, "refused")
+		}
+		return nil, err
 	case 5:
+		return nil, in.apply(world.Resized{Name: name})
+	case 6:
 		return nil, in.apply(world.ResizeRefused{Name: name})
 	}
 	return nil, fmt.Errorf("outcome %s: kind %q: %s", name, c.args[1], suggest(c.args[1], kinds)[2:])

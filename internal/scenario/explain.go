@@ -31,8 +31,12 @@ func (in *interp) explain(c *call) ([]string, error) {
 	}
 	v := in.view()
 	p := v.Pod(id)
-	if why := engine.HeldBack(v, id); !why.None() {
-		return append([]string{fmt.Sprintf("%s, reserved: %s", p.Spec.Name, why.Describe(v))}, in.explainPlace(v, p)...), nil
+	if why := engine.HeldBack(v, id, in.now); !why.None() {
+		lines := []string{fmt.Sprintf("%s, %s: %s", p.Spec.Name, stationOf(p), why.Describe(v))}
+		if p.Placement.Placed() {
+			lines = append(lines, in.explainPlace(v, p)...)
+		}
+		return lines, nil
 	}
 	if p.Placement.Placed() {
 		return in.explainPlace(v, p), nil

@@ -63,8 +63,6 @@ type interp struct {
 	slow     latencies
 	due      []due // by time
 	refusals []refusal
-	paused   map[string]*paused // by pod
-	failed   map[string]int     // refused binds in a row, by pod
 	specs    map[string]world.PodAdded
 	guards   map[string]string      // budgets, by pod
 	stops    map[string]moment.Span // how long a pod takes to stop, where that was said
@@ -86,7 +84,7 @@ type interp struct {
 func newInterp() *interp {
 	in := &interp{
 		table: statements(), world: world.New(), policies: policies(), rows: maxRows,
-		because: make(map[string]decision.Explanation), notes: make(map[uint64]note), paused: make(map[string]*paused), failed: make(map[string]int),
+		because: make(map[string]decision.Explanation), notes: make(map[uint64]note),
 		specs: make(map[string]world.PodAdded), guards: make(map[string]string), stops: make(map[string]moment.Span),
 	}
 	for i := range in.table {

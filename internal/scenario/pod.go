@@ -218,10 +218,6 @@ func (in *interp) remove(name string) error {
 // eachPod does the same to all pods named. The first refusal ends it.
 func (in *interp) eachPod(c *call, do func(string) error) ([]string, error) {
 	for _, name := range c.args {
-		if _, aside := in.paused[name]; aside && c.name == "delete" {
-			delete(in.paused, name)
-			continue
-		}
 		if _, err := in.pod(name); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}

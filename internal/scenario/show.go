@@ -145,7 +145,7 @@ func (in *interp) showWaiting() []string {
 	v := in.view()
 	var rows [][]string
 	for _, id := range in.livePods() {
-		p, why := v.Pod(id), engine.HeldBack(v, id)
+		p, why := v.Pod(id), engine.HeldBack(v, id, in.now)
 		if p.Phase != cluster.PhaseWaiting && why.None() {
 			continue
 		}
@@ -158,7 +158,6 @@ func (in *interp) showWaiting() []string {
 		}
 		rows = append(rows, []string{p.Spec.Name, in.now.Since(p.Arrived).String(), text})
 	}
-	rows = append(rows, in.pausedRows()...)
 	slices.SortFunc(rows, func(a, b []string) int { return compareNames(a[0], b[0]) })
 	return table("pod|waits|for", rows)
 }

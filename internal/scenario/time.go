@@ -31,12 +31,6 @@ const (
 	reviewEvery = 10 * moment.Second
 )
 
-// Back-off after refused binds: doubled from one to the next.
-const (
-	firstPause = moment.Second
-	maxPause   = 5 * moment.Minute
-)
-
 // latencies say how long the cluster takes to do what it is told.
 type latencies struct{ bind, start, evict moment.Span }
 
@@ -58,14 +52,6 @@ const (
 	dueGone
 	dueResume
 )
-
-// paused is a pod that the line does not see after a refused bind.
-type paused struct {
-	refusals int
-	until    moment.Instant
-	again    world.PodAdded
-	budget   string
-}
 
 // refusal is what the cluster will not do, and how many times more; -1: ever.
 type refusal struct {
@@ -90,10 +76,8 @@ func (in *interp) refuse(c *call) ([]string, error) {
 	if kind < 0 {
 		return nil, fmt.Errorf("refuse: kind %q: want one of bind, evict", c.args[0])
 	}
-	if _, waits := in.paused[c.args[1]]; !waits {
-		if _, err := in.pod(c.args[1]); err != nil {
-			return nil, fmt.Errorf("refuse: %w", err)
-		}
+	if _, err := in.pod(c.args[1]); err != nil {
+		return nil, fmt.Errorf("refuse: %w", err)
 	}
 	r := c.reader("refuse " + c.args[0])
 	next := refusal{evict: kind == 1, pod: c.args[1], left: r.number("times", -1, 0, 1000)}
@@ -299,7 +283,7 @@ func (in *interp) happen(d *due) ([]string, error) {
 		}
 		return out, nil
 	case dueResume:
-		return in.resume(d.name, stamp)
+		return in.resume(d.name, stamp), nil
 	case dueStarted:
 		if id, ok := in.world.Pod(d.name); !ok || in.view().Pod(id).Phase != cluster.PhaseBound || in.attempt(id) != d.intent {
 			return nil, nil
@@ -336,15 +320,13 @@ func (in *interp) carry(name string, evict bool) string {
 		if in.fault = in.apply(world.BindRefused{Name: name}); in.fault != nil {
 			return ""
 		}
-		pause := in.pause(name)
-		return fmt.Sprintf("the bind of %s is refused, it is tried again in %v", name, pause)
+		return "the bind of " + name + " is refused, " + in.backsOff(name)
 	}
 	if evict {
 		in.endEviction(name, "gone")
 		in.fault = in.apply(world.Evicted{Name: name})
 		return name + " is gone"
 	}
-	delete(in.failed, name)
 	if in.fault = in.apply(world.Bound{Name: name}); in.fault == nil && in.slow.start > 0 {
 		id, _ := in.world.Pod(name)
 		in.fault = in.plan(due{at: in.now.Add(in.slow.start), name: name, kind: dueStarted, intent: in.attempt(id)})
@@ -366,51 +348,23 @@ func (in *interp) stopping(name string) moment.Span {
 	return in.slow.evict
 }
 
-// pause takes a pod whose bind was refused out of the line for a while.
-func (in *interp) pause(name string) moment.Span {
-	in.failed[name]++
-	span := firstPause
-	for n := 1; n < in.failed[name] && span < maxPause; n++ {
-		span *= 2
-	}
-	span = min(span, maxPause)
-	again := in.specs[name]
+// backsOff says when a pod whose bind was refused is tried again, and plans that.
+func (in *interp) backsOff(name string) string {
 	id, _ := in.world.Pod(name)
-	again.Since = in.view().Pod(id).Arrived
-	in.paused[name] = &paused{refusals: in.failed[name], until: in.now.Add(span), again: again, budget: in.guards[name]}
-	if in.fault = in.apply(world.PodRemoved{Name: name}); in.fault == nil {
-		in.fault = in.plan(due{at: in.now.Add(span), name: name, kind: dueResume})
+	until := in.view().Pod(id).Refused.Until
+	if until == moment.Never {
+		return "it is set aside"
 	}
-	return span
+	in.fault = in.plan(due{at: until, name: name, kind: dueResume})
+	return fmt.Sprintf("it is tried again in %v", until.Since(in.now))
 }
 
-// resume puts a pod back in its line.
-func (in *interp) resume(name, stamp string) ([]string, error) {
-	p, ok := in.paused[name]
-	if !ok || p.until != in.now {
-		return nil, nil
+// resume says that a pod has its turn again.
+func (in *interp) resume(name, stamp string) []string {
+	id, ok := in.world.Pod(name)
+	if !ok || in.view().Pod(id).Phase != cluster.PhaseWaiting || in.view().Pod(id).Refused.Until != in.now {
+		return nil
 	}
-	delete(in.paused, name)
 	in.outside++
-	if err := in.apply(p.again); err != nil {
-		return []string{stamp + "error: " + err.Error()}, nil
-	}
-	if p.budget != "" {
-		if err := in.apply(world.Guarded{Name: name, Budget: p.budget}); err != nil {
-			return nil, err
-		}
-	}
-	return []string{stamp + name + " is back in its line"}, nil
-}
-
-// pausedRows are the rows of show waiting about pods that are set aside.
-func (in *interp) pausedRows() [][]string {
-	var rows [][]string
-	for name, p := range in.paused { // order: sorted by whoever asks
-		rows = append(rows, []string{
-			name, in.now.Since(p.again.Since).String(),
-			fmt.Sprintf("set aside after %s, tried again in %v; waiting for a change", counted(p.refusals, "refused bind"), p.until.Since(in.now)),
-		})
-	}
-	return rows
+	return []string{stamp + name + " is back in its line"}
 }

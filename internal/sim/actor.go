@@ -187,7 +187,11 @@ func (a *actor) bound(h happening) error {
 		l.state = inLine
 		l.version++
 		a.planCycle()
-		return a.apply(a.now, world.BindRefused{Name: l.pod.Name})
+		err := a.apply(a.now, world.BindRefused{Name: l.pod.Name})
+		if at, backsOff := a.world.View().NextTry(a.now); backsOff {
+			a.agenda.add(at, decides, 0, 0)
+		}
+		return err
 	}
 	if err := a.apply(a.now, world.Bound{Name: l.pod.Name}); err != nil {
 		return err

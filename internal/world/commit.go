@@ -122,24 +122,8 @@ func (e Bound) apply(w *World) error {
 	w.dropIntent(id)
 	w.ledger.SetReserved(id, false)
 	w.ledger.SetPhase(id, cluster.PhaseBound)
+	w.ledger.SetRefused(id, cluster.Refusals{})
 	w.ledger.EditPod(id).Bound = w.now
-	return nil
-}
-
-// BindRefused says that a bind was not carried out; the pod waits again.
-type BindRefused struct{ Name string }
-
-func (e BindRefused) apply(w *World) error {
-	id, err := w.podIn(e.Name, cluster.PhasePlacing)
-	if err != nil {
-		return err
-	}
-	last := w.ledger.Pod(id).LastNode
-	w.dropIntent(id)
-	w.ledger.Discharge(id, cluster.PhaseWaiting)
-	p := w.ledger.EditPod(id)
-	p.Attempt++
-	p.LastNode = last
 	return nil
 }
 

@@ -236,7 +236,7 @@ func (c *town) step() {
 	case 9:
 		c.may(world.Lost{Name: c.pod()})
 	case 10:
-		c.may(world.BindRefused{Name: c.pod()})
+		c.may(world.BindRefused{Name: c.pod(), Withdrawn: c.from.below(4) == 0})
 	case 11:
 		c.may(world.Evicted{Name: c.pod()})
 	case 12:
@@ -256,7 +256,7 @@ func (c *town) step() {
 	case 18:
 		c.regroup()
 	case 19:
-		c.may(world.EvictRefused{Name: c.pod()})
+		c.may(world.EvictRefused{Name: c.pod(), Withdrawn: c.from.below(4) == 0})
 	case 20:
 		c.may(world.Leaving{Name: c.pod()})
 	case 21:

@@ -30,32 +30,6 @@ func (e Leaving) apply(w *World) error {
 	return nil
 }
 
-// EvictRefused says that an eviction was not carried out; the pod stays as it was, and
-// nobody holds the room any more that it was to leave.
-type EvictRefused struct{ Name string }
-
-func (e EvictRefused) apply(w *World) error {
-	id, err := w.podIn(e.Name, cluster.PhaseTerminating)
-	if err != nil {
-		return err
-	}
-	decided := uint64(0)
-	if in := w.ledger.Pod(id).Intent; in != cluster.None {
-		decided = w.ledger.Intents.At(int32(in)).ID
-	}
-	w.dropIntent(id)
-	p := w.ledger.Pod(id)
-	phase := cluster.PhaseBound
-	if p.Started != 0 && p.Started >= p.Bound {
-		phase = cluster.PhaseRunning
-	}
-	w.ledger.SetPhase(id, phase)
-	if decided != 0 {
-		w.stays(decided)
-	}
-	return nil
-}
-
 // Reserved gives a waiting pod the room that others are about to leave on a node:
 // it is charged there from now on, and the node is overdrawn until they have left.
 // Then it can be bound; or the bind is refused, which ends a reservation, too.

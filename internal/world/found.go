@@ -51,6 +51,7 @@ func (e PodFound) apply(w *World) error {
 	if place.Grants == nil {
 		place.Grants = fit.Presume(&w.ledger.View, w.ledger.Shape(place.Shape), w.ledger.Node(node))
 	}
+	w.ledger.SetRefused(id, cluster.Refusals{})
 	w.ledger.ChargeFound(id, place, phase)
 	row := w.ledger.EditPod(id)
 	row.Bound, row.Started = w.now, 0
@@ -95,6 +96,7 @@ func (e NodeChanged) apply(w *World) error {
 	for _, pod := range w.ledger.Node(id).Pods {
 		w.withdrawResize(pod)
 	}
+	w.bringBack(id)
 	spec, devices := w.nodeSpec(&e.NodeAdded)
 	before, reuse := w.ledger.Node(id).Spec.DeviceCount, cluster.NodeID(cluster.None)
 	if int(before) != len(devices) {

@@ -73,7 +73,7 @@ func (w *World) bindable(d *decision.Decision) (held bool, err error) {
 	if p.Phase != cluster.PhaseWaiting && !held {
 		return false, fmt.Errorf("accept bind %s: it is %v, not waiting", p.Spec.Name, p.Phase)
 	}
-	return held, nil
+	return held, w.mayTry(p)
 }
 
 // place charges binds for good. Where one of several is refused, none is charged.

@@ -327,6 +327,9 @@ func (e NodeLife) apply(w *World) error {
 	if e.Life > cluster.LifeReclaimed {
 		return fmt.Errorf("node %s: life %d: no such station", e.Name, uint8(e.Life))
 	}
+	if e.Life == cluster.LifeReady && w.ledger.Node(id).Life != e.Life {
+		w.bringBack(id)
+	}
 	w.ledger.SetLife(id, e.Life)
 	return nil
 }
@@ -345,6 +348,7 @@ func (e NodeRemoved) apply(w *World) error {
 		w.lose(pod)
 	}
 	w.dropClaimsOn(id)
+	w.bringBack(id)
 	count := n.Spec.DeviceCount
 	w.ledger.RemoveNode(id)
 	delete(w.nodes, e.Name)

@@ -290,6 +290,7 @@ func (e PodRemoved) apply(w *World) error {
 		return err
 	}
 	w.dropIntent(id)
+	w.ledger.SetRefused(id, cluster.Refusals{})
 	if w.ledger.Pod(id).Phase.Charged() {
 		w.ledger.Discharge(id, cluster.PhaseGone)
 	} else {

@@ -141,6 +141,7 @@ func (e PodLabelled) apply(w *World) error {
 	who.labels = w.labels(e.Labels)
 	w.know(id, who)
 	w.ledger.SetKin(id, w.kinOf(&who))
+	w.ledger.SetRefused(id, cluster.Refusals{}) // what was refused may pass now
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/fit"
 
@@ -38,7 +39,7 @@ func (q *inquiry) answer() explain.Pod {
 		} else {
 			out.WaitedSeconds = 0
 		}
-	case p.footing == waiting:
+	case p.footing == waiting && q.held().None():
 		q.judge(&out)
 	default:
 		q.standing(&out)
@@ -83,15 +84,23 @@ func (q *inquiry) judge(out *explain.Pod) {
 	out.Turn, out.Line = slices.Index(line, q.id)+1, len(line)
 }
 
+// held is why a pod is not in line that the world knows: it backs off, or holds room.
+func (q *inquiry) held() decision.Reason {
+	if !q.inWorld {
+		return decision.Reason{}
+	}
+	return engine.HeldBack(q.view, q.id, q.cycle.Now)
+}
+
 // standing says why a pod is not in line.
 func (q *inquiry) standing(out *explain.Pod) {
-	p := &q.pod
+	p, held := &q.pod, q.held()
 	r := explain.Reason{Code: "NotInLine", Kind: q.said.kind, Says: q.said.sentence}
 	switch {
 	case p.footing == holding:
 		r = explain.Reason{Code: "Reserved", Kind: "others give way", Says: "it holds room on " + p.node + ", until others have left"}
-		if why := engine.HeldBack(q.view, q.id); q.inWorld && !why.None() {
-			r.Says = "it holds room on " + p.node + " and " + why.Describe(q.view)
+		if !held.None() {
+			r.Says = "it holds room on " + p.node + " and " + held.Tell(q.view, onTheClock)
 		}
 		out.Help = []string{"the end of the pods that are evicted for it"}
 	case p.seen.Gated:
@@ -103,9 +112,13 @@ func (q *inquiry) standing(out *explain.Pod) {
 	case p.seen.Standing == facts.Waiting && p.lineless != "":
 		r.Code = "NoQueue"
 		out.Help = []string{"queue " + p.seen.Queue + " in force, or another value of the label " + v1alpha1.QueueLabel}
-	case p.tries > 0:
+	case held.Code == decision.SetAside:
+		r = reasonOf(q.view, &held)
+		r.Says += ": " + p.refusal
+		out.Help, out.Verdict = []string{"a change of the pod, or of the node that refused it last"}, explain.AfterChange
+	case held.Code == decision.BackingOff:
 		r = explain.Reason{Code: "BindRefused", Kind: refusedKind, Says: "the bind was refused: " + p.refusal}
-		out.Help = []string{"it is tried again at " + p.pause.UTC().Format("15:04:05") + " UTC"}
+		out.Help = []string{"it is tried again at " + onTheClock(held.Until)}
 	case p.seen.Standing == facts.Charged:
 		r = explain.Reason{Code: "NodeUnknown", Kind: "node unknown", Says: "it is bound to " + p.seen.Node + ", a node that is not there"}
 	}

@@ -114,7 +114,7 @@ func (o *owner) line() lineup {
 			said, _ := b.said(p)
 			q.pods[key] = lined{
 				first: p.first, priority: p.seen.Added.Priority, profile: b.turnOf(p).Name,
-				verdict: verdictOf(p, &said), said: said, inLine: p.footing == waiting,
+				verdict: verdictOf(p, &said), said: said, inLine: p.footing == waiting && b.backsOff(p).None(),
 			}
 		}
 	}

@@ -31,7 +31,7 @@ type books struct {
 	pods   map[string]*pod
 	nodes  map[string]*node
 	at     map[string]map[string]*pod   // bound pods by the node they name, known or not
-	paused map[string]*pod              // refused, to be tried again later
+	again  moment.Instant               // when the next pod that backs off has its turn
 	places map[string]world.DomainAdded // domains the world knows
 	// namespaces holds the labels of those that are known.
 	namespaces map[string]map[string]string
@@ -69,9 +69,8 @@ type pod struct {
 	running bool           // the world knows that it runs
 	first   time.Time
 	tries   int
-	pause   time.Time // not to be tried again before
-	refusal string    // of the last bind
-	why     why       // why it waits, as of cycle asOf
+	refusal string // of the last bind
+	why     why    // why it waits, as of cycle asOf
 	asOf    uint64
 	told    why // what was last written to it about why it waits
 	toldAt  time.Time
@@ -104,7 +103,7 @@ func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 	return &books{
 		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
-		paused: make(map[string]*pod), places: make(map[string]world.DomainAdded),
+		again: moment.Never, places: make(map[string]world.DomainAdded),
 		namespaces: make(map[string]map[string]string), draws: newDraws(), exclusions: newExclusions(), evictions: newEvictions(), groups: make(map[string]*group), tenants: newTenants(),
 	}
 }
@@ -204,7 +203,6 @@ func (b *books) settle(key string, p *pod) {
 	switch p.seen.Standing {
 	case facts.Absent, facts.Held:
 		b.tie(key, p)
-		delete(b.paused, key)
 		b.drop(key, p)
 	case facts.Waiting:
 		b.queued(p)
@@ -217,7 +215,7 @@ func (b *books) settle(key string, p *pod) {
 		if p.footing == waiting && !reflect.DeepEqual(p.seen.Added, p.entered) {
 			b.drop(key, p) // it asks for something else now
 		}
-		if p.footing == outside && !p.aside() && b.paused[key] == nil {
+		if p.footing == outside && !p.aside() {
 			if b.enter(key, p) && p.tries == 0 && !p.observed {
 				p.observed = true
 				b.observe(key)
@@ -227,7 +225,6 @@ func (b *books) settle(key string, p *pod) {
 		b.queued(p)
 		b.employ(key, p)
 		b.tie(key, p)
-		delete(b.paused, key)
 		b.relabel(key, p)
 		b.settleBound(key, p)
 	}

@@ -189,7 +189,7 @@ func (w *truth) settleAll() {
 		for len(w.flying) > 0 {
 			w.land(0, false)
 		}
-		w.pass(pauseMost)
+		w.pass(pauseMost + pauseMost/4)
 		w.books.resume()
 		w.decide()
 	}
@@ -334,7 +334,14 @@ func TestOverdrawnNodeTakesNothing(t *testing.T) {
 	}
 }
 
-// A refused bind makes its pod pause, twice as long each time.
+// As in package world: a pod backs off as long after a first refusal, and so long at
+// most, and up to a quarter longer.
+const (
+	pauseFirst = time.Second
+	pauseMost  = 5 * time.Minute
+)
+
+// A refused bind makes its pod back off, twice as long each time.
 func TestRefusedBindPauses(t *testing.T) {
 	w := newTruth(t)
 	w.putNode("n", 8, 4, "", true)
@@ -352,7 +359,7 @@ func TestRefusedBindPauses(t *testing.T) {
 		if w.decide(); len(w.flying) != 0 {
 			t.Fatalf("within a pause of %v: %d binds, want none", pause, len(w.flying))
 		}
-		w.pass(time.Millisecond)
+		w.pass(pause/4 + time.Millisecond)
 		w.books.resume()
 	}
 }

@@ -99,7 +99,7 @@ func TestVetoesPause(t *testing.T) {
 	if got := w.refuse(); got != "" {
 		t.Errorf("tried on %s within the pause", got)
 	}
-	w.pass(pauseFirst)
+	w.pass(pauseFirst + pauseFirst/4)
 	w.books.resume()
 	if w.refuse() == "" {
 		t.Error("no bind after the pause")

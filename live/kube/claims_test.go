@@ -301,7 +301,7 @@ func (w *drawTruth) settleClaimsAll() {
 		for len(w.flying) > 0 {
 			w.land(0, 0)
 		}
-		w.pass(pauseMost)
+		w.pass(pauseMost + pauseMost/4)
 		w.books.resume()
 		w.decide()
 	}
@@ -367,7 +367,7 @@ func TestAllocationsAgainstUpstream(t *testing.T) {
 						w.land(from.Intn(len(w.flying)), from.Intn(3))
 					}
 				case 9:
-					w.pass(pauseFirst)
+					w.pass(pauseFirst + pauseFirst/4)
 					w.books.resume()
 				default:
 					w.tell()

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -13,15 +12,13 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/world"
 
 	"github.com/headrace-dev/headrace/live/kube/facts"
 )
 
 const (
-	// pauseFirst is the pause after a first refused bind; it doubles up to pauseMost.
-	pauseFirst = time.Second
-	pauseMost  = 30 * time.Second
 	// tellAfter is how long a pod waits before it is told why, so that one that is
 	// placed at once costs a single write.
 	tellAfter = time.Second
@@ -160,11 +157,13 @@ func (b *books) note(v *cluster.View, line []decision.Waiting) {
 		w := &line[i]
 		said, known := sentences[w.Why]
 		if !known {
-			said = why{kind: w.Why.Kind(v), sentence: w.Why.Describe(v), reason: w.Why}
+			said = why{kind: w.Why.Kind(v), sentence: w.Why.Tell(v, onTheClock), reason: w.Why}
 			sentences[w.Why] = said
 		}
 		p := b.pods[v.Pod(w.Pod).Spec.Name]
-		p.why, p.asOf = said, b.cycle
+		if p.why, p.asOf = said, b.cycle; w.Why.Code == decision.BackingOff {
+			continue // it was told of the refusal itself
+		}
 		p.story.tell(b.now, said.kind, said.sentence)
 	}
 }
@@ -199,29 +198,58 @@ func (b *books) outcome(o *Outcome) (heeded bool) {
 	return true
 }
 
-// setBack ends a bind or a hold that came to nothing. The pod leaves the line for
-// a while, so that it does not hold up others.
+// setBack ends a bind or a hold that came to nothing. The pod backs off, so that it
+// does not hold up others.
 func (b *books) setBack(key string, p *pod, because string) {
 	b.unhold(key, p)
 	b.must(world.BindRefused{Name: key})
-	p.footing = waiting
-	b.drop(key, p)
-	p.pause = b.now.Add(min(pauseFirst<<min(p.tries, 10), pauseMost))
+	b.left(p)
+	p.footing, p.node = waiting, ""
 	p.tries++
 	p.refusal = because
 	p.story.tell(b.now, refusedKind, "the bind was refused: "+p.refusal)
-	b.paused[key] = p
+	b.again, _ = b.world.View().NextTry(b.instant())
+	b.stirred = true
+	b.settle(key, p) // it may ask for something else by now
 }
 
-// resume puts pods whose pause has ended back in line.
+// resume notes that a pod which backed off has its turn again.
 func (b *books) resume() {
-	for _, key := range slices.Sorted(maps.Keys(b.paused)) {
-		p := b.paused[key]
-		if !b.now.Before(p.pause) {
-			delete(b.paused, key)
-			b.settle(key, p)
-		}
+	if now := b.instant(); b.again <= now {
+		b.again, _ = b.world.View().NextTry(now)
+		b.stirred = true
 	}
+}
+
+// backsOff is why a pod in line has no turn, after refused binds; the zero reason where
+// it has one.
+func (b *books) backsOff(p *pod) decision.Reason {
+	if p.footing != waiting {
+		return decision.Reason{}
+	}
+	id, known := b.world.Pod(p.seen.Added.Name)
+	if !known {
+		return decision.Reason{}
+	}
+	return engine.HeldBack(b.world.View(), id, b.instant())
+}
+
+// onTheClock says an instant as people who look at a cluster know it.
+func onTheClock(at moment.Instant) string {
+	return time.UnixMicro(int64(at)).UTC().Format("15:04:05") + " UTC"
+}
+
+// refusedWhy is what is said of a pod that backs off; nothing of one whose refusals may
+// pass by themselves.
+func (b *books) refusedWhy(p *pod, held *decision.Reason) why {
+	if p.tries < tellRefused {
+		return why{}
+	}
+	out := why{kind: refusedKind, sentence: "the bind was refused: " + p.refusal}
+	if held.Code == decision.SetAside {
+		out = why{kind: held.Kind(b.world.View()), sentence: held.Tell(b.world.View(), onTheClock) + ": " + p.refusal, reason: held}
+	}
+	return out
 }
 
 // remarks returns what is to be written on pods that wait: once they have waited
@@ -252,6 +280,7 @@ func (b *books) remarks() []Remark {
 // said returns why a pod waits and the reason word of its condition; nothing for
 // one that does not wait.
 func (b *books) said(p *pod) (why, string) {
+	held := b.backsOff(p)
 	switch {
 	case p.seen.Standing == facts.Held && p.seen.Waits != "":
 		return why{kind: "resource claim", sentence: p.seen.Waits}, corev1.PodReasonUnschedulable
@@ -267,10 +296,10 @@ func (b *books) said(p *pod) (why, string) {
 		return unsupported(p.seen.Tied), corev1.PodReasonSchedulerError
 	case p.footing == waiting && p.bar.why != "":
 		return why{kind: "volumes", sentence: p.bar.why}, corev1.PodReasonUnschedulable
+	case !held.None():
+		return b.refusedWhy(p, &held), corev1.PodReasonSchedulerError
 	case p.footing == waiting && p.asOf > 0 && p.asOf == b.turnOf(p).cycle:
 		return p.why, corev1.PodReasonUnschedulable
-	case p.seen.Standing == facts.Waiting && p.footing == outside && p.tries >= tellRefused:
-		return why{kind: refusedKind, sentence: "the bind was refused: " + p.refusal}, corev1.PodReasonSchedulerError
 	}
 	return why{}, ""
 }

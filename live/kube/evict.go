@@ -161,7 +161,7 @@ func (b *books) nominate() {
 		w := b.way[node]
 		if len(w.Holders) == 0 && !w.gives && !(held && b.yields[node]) { // nobody would have the room
 			for _, victim := range w.Victims {
-				b.stay(victim.Key, b.pods[victim.Key])
+				b.stay(victim.Key, b.pods[victim.Key], true)
 			}
 			continue
 		}
@@ -179,20 +179,21 @@ func (b *books) evicted(o *EvictOutcome) {
 	if o.Err == nil || p == nil || p.seen.UID != o.Victim.UID || !p.evicting {
 		return
 	}
-	b.stay(o.Victim.Key, p)
+	b.stay(o.Victim.Key, p, false)
 	for _, other := range b.holds[p.node] { // order: each has a field of its own
 		other.refusal = o.Err.Error()
 	}
 }
 
-// stay books that a pod is not evicted after all.
-func (b *books) stay(key string, p *pod) {
+// stay books that a pod is not evicted after all: that was refused, or withdrawn before
+// it was tried.
+func (b *books) stay(key string, p *pod, withdrawn bool) {
 	p.evicting = false
 	b.stirred = true
 	if p.seen.Leaving || !p.leaving {
 		return
 	}
-	b.must(world.EvictRefused{Name: key})
+	b.must(world.EvictRefused{Name: key, Withdrawn: withdrawn})
 	p.leaving = false
 	b.settle(key, p)
 }

@@ -165,7 +165,7 @@ func TestRefusedEviction(t *testing.T) {
 	}
 	e.carry(false)
 	e.tellAll()
-	e.pass(pauseFirst)
+	e.pass(pauseFirst + pauseFirst/4)
 	e.books.resume()
 	e.think()
 	if len(e.leaving) != 1 || len(e.leaving[0].Victims) != 1 {
@@ -331,7 +331,7 @@ func TestEvictionsFollowTheTruth(t *testing.T) {
 				for len(e.flying) > 0 {
 					e.land(0, false)
 				}
-				e.pass(pauseMost)
+				e.pass(pauseMost + pauseMost/4)
 				e.books.resume()
 				e.think()
 			}

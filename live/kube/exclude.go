@@ -16,7 +16,7 @@ const (
 	// vetoFor is how long a refusal by the last check keeps pods of a shape off a
 	// node, unless the node changes or a pod leaves it before.
 	vetoFor = time.Minute
-	// vetoesMost is how many refusals a pod gets in a row before it pauses.
+	// vetoesMost is how many refusals a pod gets in a row before it backs off.
 	vetoesMost = 8
 	// barVisits bounds how many nodes are looked at for volumes in one cycle: a
 	// few microseconds each. Pods whose turn does not come stay out of the line.

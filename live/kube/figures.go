@@ -49,7 +49,7 @@ type ReasonCount struct {
 
 // figures counts. It reads every row, so it is for once a second.
 func (b *books) figures() Figures {
-	f := Figures{Nodes: len(b.nodes), Paused: len(b.paused), Cycles: b.cycle, At: b.now, DemandPods: b.demand.Seen(), DemandDigest: b.demandDigest()}
+	f := Figures{Nodes: len(b.nodes), Cycles: b.cycle, At: b.now, DemandPods: b.demand.Seen(), DemandDigest: b.demandDigest()}
 	v := b.world.View()
 	models := make(map[cluster.Symbol]*explain.Supply)
 	for i := range v.Nodes.Len() {
@@ -81,7 +81,11 @@ func (b *books) figures() Figures {
 	slices.SortFunc(f.Models, func(a, b explain.Supply) int { return cmp.Compare(a.Name, b.Name) })
 	reasons := make(map[string]*ReasonCount)
 	for _, p := range b.pods { // order: sums, and a sort below
-		f.count(p)
+		if held := b.backsOff(p); held.None() {
+			f.count(p)
+		} else {
+			f.Paused++
+		}
 		said, _ := b.said(p)
 		if said.kind == "" {
 			continue

@@ -137,7 +137,7 @@ func TestRefusedMemberComesBackFirst(t *testing.T) {
 	w.writePod(p)
 	w.tellAll()
 	// While the member pauses its room is anybody's; taken, the group stays broken.
-	w.pass(pauseFirst)
+	w.pass(pauseFirst + pauseFirst/4)
 	w.books.resume()
 	w.decide()
 	if len(w.flying) != 1 || w.flying[0].Key == "ns/important" {

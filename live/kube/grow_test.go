@@ -20,7 +20,7 @@ func TestTablesDoNotGrow(t *testing.T) {
 		b, v := w.books, w.books.world.View()
 		return []int{
 			v.Pods.Len(), v.Nodes.Len(), v.Devices.Len(), v.Shapes.Len(), v.Intents.Len(), v.Classes.Len(), v.Domains.Len(),
-			len(b.pods), len(b.nodes), len(b.at), len(b.paused), len(b.namespaces), len(w.heard.pods), len(w.heard.nodes),
+			len(b.pods), len(b.nodes), len(b.at), len(b.namespaces), len(w.heard.pods), len(w.heard.nodes),
 		}
 	}
 	var before []int

@@ -101,7 +101,7 @@ func (b *books) ledger(gpu corev1.ResourceName) *Ledger {
 		p := b.pods[key]
 		said, _ := b.said(p)
 		l.Pods = append(l.Pods, Entry{
-			Pod: key, UID: p.seen.UID, State: b.state(key, p), Node: p.node, Reason: said.sentence,
+			Pod: key, UID: p.seen.UID, State: b.state(p), Node: p.node, Reason: said.sentence,
 			ahead: p.footing == placing || p.footing == charged && p.seen.Node == "",
 		})
 	}
@@ -132,7 +132,7 @@ func free(v *cluster.View, n *cluster.Node, gpu corev1.ResourceName) map[corev1.
 }
 
 // state says how a pod stands.
-func (b *books) state(key string, p *pod) string {
+func (b *books) state(p *pod) string {
 	switch {
 	case p.footing == placing:
 		return stateBinding
@@ -140,10 +140,10 @@ func (b *books) state(key string, p *pod) string {
 		return stateBound
 	case p.footing == holding:
 		return stateReserved
+	case p.footing == waiting && !b.backsOff(p).None():
+		return statePaused
 	case p.footing == waiting:
 		return stateWaiting
-	case b.paused[key] != nil:
-		return statePaused
 	case p.seen.Standing == facts.Held || p.aside():
 		return stateHeld
 	case p.seen.Standing == facts.Charged:

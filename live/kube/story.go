@@ -55,7 +55,7 @@ func scoreOf(s *decision.Score) explain.Score {
 // reasonOf is a reason as it is told, with names out of the view.
 func reasonOf(v *cluster.View, r *decision.Reason) explain.Reason {
 	out := explain.Reason{
-		Code: r.Code.Name(), Kind: r.Kind(v), Says: r.Describe(v), Need: r.Need, Have: r.Have, Nodes: r.Nodes, Of: r.Of,
+		Code: r.Code.Name(), Kind: r.Kind(v), Says: r.Tell(v, onTheClock), Need: r.Need, Have: r.Have, Nodes: r.Nodes, Of: r.Of,
 	}
 	if r.Code == decision.NodeCapacity || r.Code == decision.NodeRoom {
 		out.Dimension = v.DimName(r.Dim)

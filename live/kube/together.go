@@ -57,12 +57,12 @@ func (b *books) disband(bundle uint64, keys []string) {
 // letGo ends the hold of a pod, which waits again.
 func (b *books) letGo(key string, p *pod) {
 	b.unhold(key, p)
-	b.toLine(key, p)
+	b.must(world.HoldDropped{Name: key})
+	b.toLine(p)
 }
 
-// toLine puts a pod that is charged for a bind or a hold back in line.
-func (b *books) toLine(key string, p *pod) {
-	b.must(world.BindRefused{Name: key})
+// toLine makes a pod wait again, of which the world knows that it does.
+func (b *books) toLine(p *pod) {
 	p.footing, p.node = waiting, ""
 	b.stirred = true
 }
@@ -123,7 +123,8 @@ func (b *books) takeBack(bind *Bind, why error) {
 		return
 	}
 	b.land(&Outcome{Bind: *bind, Err: why})
-	b.toLine(bind.Key, p)
+	b.must(world.BindRefused{Name: bind.Key, Withdrawn: true})
+	b.toLine(p)
 }
 
 // errWithout is why a member of a group is not bound.

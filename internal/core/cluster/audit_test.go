@@ -109,6 +109,14 @@ func TestAuditFindsPlantedDamage(t *testing.T) {
 		}, want: "pods without queue: use"},
 		{name: "waiting set lists too many", plant: func(l *cluster.Ledger) { l.Pod(4).Phase = cluster.PhaseHeld }, want: "pod idle is listed as waiting, it is held"},
 		{name: "waiting set lists too few", plant: func(l *cluster.Ledger) { l.Pod(5).Phase = cluster.PhaseWaiting }, want: "2 pods wait, 1 are listed"},
+		{name: "refused bind not listed", plant: func(l *cluster.Ledger) { l.Pod(4).Refused = cluster.Refusals{Count: 1, Until: 5} }, want: "pod idle, waiting: 1 binds refused, listed: false"},
+		{name: "refused bind listed", plant: func(l *cluster.Ledger) {
+			l.SetRefused(4, cluster.Refusals{Count: 1, Until: 5})
+			l.Pod(4).Refused = cluster.Refusals{}
+		}, want: "0 pods had their last bind refused, 1 are listed"},
+		{name: "refused bind of a running pod", plant: func(l *cluster.Ledger) { l.SetRefused(1, cluster.Refusals{Count: 1, Until: 5}) }, want: "pod whole, running: 1 binds refused"},
+		{name: "refused without a time", plant: func(l *cluster.Ledger) { l.Pod(1).Kept.Count = 1 }, want: "pod whole: refused 1 times, until 0s"},
+		{name: "refused eviction of a waiting pod", plant: func(l *cluster.Ledger) { l.Pod(4).Kept = cluster.Refusals{Count: 2, Until: 5} }, want: "pod idle is waiting, and its eviction was refused 2 times"},
 		{name: "intent of a running pod", plant: func(l *cluster.Ledger) { l.Pod(3).Phase = cluster.PhaseRunning }, want: "an intent to bind pod partition, which is running"},
 		{name: "intent of another", plant: func(l *cluster.Ledger) { l.Intents.At(0).Pod = 1 }, want: "an intent to bind pod whole"},
 		{name: "intent gone", plant: func(l *cluster.Ledger) { l.Intents.At(0).ID = 0 }, want: "pod partition names an intent that is not its own"},

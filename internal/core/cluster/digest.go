@@ -109,6 +109,7 @@ func (v *View) podDigest(p *Pod) uint64 {
 	if p.Repaid > 0 {
 		h = chance.Hash(26, h, uint64(p.Repaid))
 	}
+	h = v.refusalsDigest(h, p)
 	return chance.Fold(h, v.PlacementDigest(&p.Placement))
 }
 

@@ -211,7 +211,7 @@ func (l *Ledger) Discharge(id PodID, phase Phase) {
 	l.attend(l.Pod(id), -1)
 	l.setPhase(id, phase)
 	p := l.pod(id)
-	p.Reserved = false
+	p.Reserved, p.Kept = false, Refusals{}
 	l.apply(p, id, -1)
 	p.LastNode = p.Placement.Node
 	p.Placement = Nowhere()
@@ -370,6 +370,7 @@ func (l *Ledger) RemoveNode(id NodeID) {
 			l.pod(PodID(i)).LastNode = None
 		}
 	}
+	l.forgetRefuser(id)
 	l.SetLife(id, LifeOff)
 }
 

@@ -179,7 +179,7 @@ type Phase uint8
 const (
 	PhaseGone        Phase = iota // the row is free
 	PhaseWaiting                  // wants a place
-	PhaseHeld                     // not to be decided yet (gated, backing off)
+	PhaseHeld                     // not to be decided yet (gated)
 	PhasePlacing                  // an intent to bind it is under way; charged
 	PhaseBound                    // bound, not started yet; charged
 	PhaseRunning                  // charged
@@ -255,15 +255,16 @@ type Pod struct {
 	Placement  Placement
 	Kin        KinID // how it stands to other pods; 0 without
 	// Reserved says that the room it is charged with is still to be left by others.
-	Reserved  bool
-	LastNode  NodeID   // where it ran before; None without
-	Intent    IntentID // the intent under way for it; None without
-	Budget    BudgetID // what its eviction counts against; None without
-	Arrived   moment.Instant
-	Bound     moment.Instant // of this attempt
-	Started   moment.Instant // of this attempt
-	HeldUntil moment.Instant // meaningful while held
-	Repaid    moment.Instant // when it got back what it had lent; 0: never
+	Reserved bool
+	LastNode NodeID   // where it ran before; None without
+	Intent   IntentID // the intent under way for it; None without
+	Budget   BudgetID // what its eviction counts against; None without
+	Arrived  moment.Instant
+	Bound    moment.Instant // of this attempt
+	Started  moment.Instant // of this attempt
+	Repaid   moment.Instant // when it got back what it had lent; 0: never
+	Refused  Refusals       // of its binds: it is not tried again before
+	Kept     Refusals       // of its evictions: it is not told to go again before
 	// Displaced is when it was evicted last, by a decision; 0: never. Evictions
 	// counts how often.
 	Displaced moment.Instant
@@ -274,6 +275,17 @@ type Pod struct {
 	// The list of its group's members.
 	nextMember, lastMember PodID
 }
+
+// Refusals is how often in a row the cluster has refused something about a pod, and
+// until when that is not tried again. The zero value is for what was not refused.
+type Refusals struct {
+	Count int32
+	Node  NodeID         // that refused last, where Count is not 0; None for one that is gone
+	Until moment.Instant // Never: not before something has changed
+}
+
+// BacksOff says whether a pod in line has no turn yet, since its binds were refused.
+func (p *Pod) BacksOff(now moment.Instant) bool { return p.Refused.Until > now }
 
 // RanFor is how long the pod has run until now, over all its attempts.
 func (p *Pod) RanFor(now moment.Instant) moment.Span {

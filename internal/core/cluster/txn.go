@@ -3,6 +3,8 @@ package cluster
 import (
 	"fmt"
 	"slices"
+
+	"github.com/headrace-dev/headrace/internal/core/moment"
 )
 
 // Txn is a scratch copy of a Snapshot in which placements are tried out. It
@@ -11,19 +13,27 @@ import (
 type Txn struct {
 	ledger  Ledger
 	base    *Snapshot
-	touched []PodID // in order of touch, repeats included
-	freed   int     // how often room may have come back
+	touched []PodID        // in order of touch, repeats included
+	freed   int            // how often room may have come back
+	now     moment.Instant // Never where nobody said
 }
 
 // Begin opens a transaction on a snapshot.
 func Begin(s *Snapshot) *Txn {
-	t := &Txn{base: s}
+	t := &Txn{base: s, now: moment.Never}
 	t.ledger = Ledger{View: s.View, owner: new(owner), recording: true}
 	// The log of the world is not ours to extend; touched nodes are kept apart.
 	t.ledger.changes = nil
 	t.ledger.changesBase = s.Position()
 	return t
 }
+
+// At says what time it is: what was refused is not tried again before its time. Without
+// it nothing is held back.
+func (t *Txn) At(now moment.Instant) { t.now = now }
+
+// waits says whether something that was refused is not to be tried again yet.
+func (t *Txn) waits(r *Refusals) bool { return r.Until > t.now }
 
 // View shows the state as the transaction would leave it.
 func (t *Txn) View() *View { return &t.ledger.View }
@@ -65,6 +75,9 @@ func (t *Txn) Place(pod PodID, place Placement) error {
 	if p := t.ledger.Pod(pod); p.Phase != PhaseWaiting {
 		return fmt.Errorf("place %s: it is %v, not waiting", p.Spec.Name, p.Phase)
 	}
+	if r := &t.ledger.Pod(pod).Refused; t.waits(r) {
+		return fmt.Errorf("place %s: it backs off until %v after refused binds", t.ledger.Pod(pod).Spec.Name, r.Until)
+	}
 	if err := t.ledger.Admit(pod, &place); err != nil {
 		return err
 	}
@@ -81,6 +94,8 @@ func (t *Txn) Evict(pod PodID) error {
 		return fmt.Errorf("evict %s: it is %v and holds nothing", p.Spec.Name, p.Phase)
 	case p.Intent != None || p.Phase == PhaseTerminating:
 		return fmt.Errorf("evict %s: it is %v already", p.Spec.Name, p.Phase)
+	case t.waits(&p.Kept):
+		return fmt.Errorf("evict %s: that was refused, and is not tried again before %v", p.Spec.Name, p.Kept.Until)
 	}
 	t.ledger.Discharge(pod, PhaseWaiting)
 	t.touched = append(t.touched, pod)

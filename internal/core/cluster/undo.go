@@ -5,7 +5,7 @@ package cluster
 type ledgerMark struct {
 	nodes, devices, pods, queues, domains, classes, groups, jobs, intents, waiting tableMark
 	loose                                                                          Amount
-	lenders                                                                        []PodID
+	lenders, refused                                                               []PodID
 }
 
 func (l *Ledger) mark() ledgerMark {
@@ -13,7 +13,7 @@ func (l *Ledger) mark() ledgerMark {
 		nodes: l.Nodes.mark(), devices: l.Devices.mark(), pods: l.Pods.mark(), queues: l.Queues.mark(), domains: l.Domains.mark(),
 		classes: l.Classes.mark(), groups: l.Groups.mark(), jobs: l.Jobs.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(),
 		loose:   l.Loose,
-		lenders: l.lenders,
+		lenders: l.lenders, refused: l.refused,
 	}
 }
 
@@ -29,7 +29,7 @@ func (l *Ledger) rollback(m ledgerMark) {
 	l.Intents.rollback(m.intents, l.owner)
 	l.waiting.rollback(m.waiting, l.owner)
 	l.Loose = m.loose
-	l.lenders = m.lenders
+	l.lenders, l.refused = m.lenders, m.refused
 }
 
 // forgetUndo drops what was recorded: nobody goes back any more.

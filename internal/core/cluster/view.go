@@ -40,6 +40,9 @@ type View struct {
 	// lenders are the pods that have lent a part of what they hold.
 	lenders []PodID
 
+	// refused are the pods whose last bind was refused.
+	refused []PodID
+
 	// waiting is a bit set over pod ids: the pods in PhaseWaiting.
 	waiting Table[uint64]
 	// changes lists the nodes whose State changed, oldest first, from position

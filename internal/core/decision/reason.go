@@ -61,12 +61,14 @@ const (
 
 	// What a pod waits for that has been decided about already.
 	VictimsLeave // room is reserved for it, which others are still to leave
+	BackingOff   // its bind was refused, and is tried again after a while
+	SetAside     // its bind was refused too often
 )
 
 // Future returns what has to happen before the answer of a code can change.
 func (c Code) Future() Future {
 	switch {
-	case c >= GroupUnknown && c <= GroupDomain:
+	case c >= GroupUnknown && c <= GroupDomain, c == SetAside:
 		return AfterChange
 	case c == GroupCapacity:
 		return Never
@@ -115,10 +117,11 @@ type Reason struct {
 	// Guarded is on how many nodes pods of lower priority would have to go, and
 	// budgets or protection keep them.
 	Guarded int32
-	// Domain is the one that came closest, where members must share one.
+	// Domain is the one that came closest, where members must share one; for SetAside,
+	// the node that refused last.
 	Domain cluster.Spot
 	// Until is when the waiting is over at the latest: for VictimsLeave, until when the
-	// room is held. 0 where nobody can say.
+	// room is held; for BackingOff, when it is tried again. 0 where nobody can say.
 	Until moment.Instant
 	// About names the relation that binds, for those between pods, and the counter
 	// that does, for partitions.
@@ -129,12 +132,15 @@ type Reason struct {
 func (r Reason) None() bool { return r.Code == Fits }
 
 // Describe returns the reason in one sentence, with names out of the view.
-func (r Reason) Describe(v *cluster.View) string {
-	text := r.constraint(v)
+func (r Reason) Describe(v *cluster.View) string { return r.Tell(v, moment.Instant.String) }
+
+// Tell is Describe for a reader who knows instants by another clock.
+func (r Reason) Tell(v *cluster.View, clock func(moment.Instant) string) string {
+	text := r.constraint(v, clock)
 	switch {
 	case r.Members > 0:
 		text = r.asMember(v, text)
-	case r.Domain.Set && r.Code != GroupCapacity:
+	case r.Domain.Set && r.Code != GroupCapacity && r.Code != SetAside:
 		text = fmt.Sprintf("must be in %s with its group, and there it %s", r.Domain.Describe(v), text)
 	}
 	if r.Of > 0 {
@@ -143,7 +149,7 @@ func (r Reason) Describe(v *cluster.View) string {
 	if r.Guarded > 0 {
 		text += fmt.Sprintf("; evicting pods of lower priority would make room on %s, budgets and protection keep them", nodes(r.Guarded))
 	}
-	if r.Code != Fits {
+	if r.Code != Fits && r.Code != BackingOff { // that is a matter of time alone
 		text += "; " + r.Code.Future().String()
 	}
 	return text
@@ -185,7 +191,7 @@ func (r Reason) ofMembers(v *cluster.View, text string) string {
 	return fmt.Sprintf("%d of %d members %s room; %s", r.Seated, r.Members, have, next)
 }
 
-func (r Reason) constraint(v *cluster.View) string {
+func (r Reason) constraint(v *cluster.View, clock func(moment.Instant) string) string {
 	switch r.Code {
 	case Fits:
 		return "fits"
@@ -267,7 +273,14 @@ func (r Reason) constraint(v *cluster.View) string {
 	case GroupRoom:
 		return "needs room beside the other parts of its group"
 	case VictimsLeave:
-		return fmt.Sprintf("waits for victims to leave (%s%s)", pods(r.Have), until(r.Until))
+		return fmt.Sprintf("waits for victims to leave (%s%s)", pods(r.Have), until(r.Until, clock))
+	case BackingOff:
+		return fmt.Sprintf("backing off after refused binds (%d%s)", r.Have, until(r.Until, clock))
+	case SetAside:
+		if !r.Domain.Set {
+			return fmt.Sprintf("set aside after %d refused binds; a change of the pod brings it back", r.Have)
+		}
+		return fmt.Sprintf("set aside after %d refused binds, the last on %s; a change of the pod or of that node brings it back", r.Have, v.Node(r.Domain.Node).Spec.Name)
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
@@ -291,11 +304,11 @@ func pods(n int64) string {
 }
 
 // until says an instant behind other words, if it is known.
-func until(at moment.Instant) string {
+func until(at moment.Instant, clock func(moment.Instant) string) string {
 	if at == 0 || at == moment.Never {
 		return ""
 	}
-	return fmt.Sprintf(", until %v", at)
+	return ", until " + clock(at)
 }
 
 // devices is "1 idle device", "2 idle devices".
@@ -372,6 +385,7 @@ var codeNames = map[Code]string{ // const: names of the constraints for programs
 	PodShunned: "PodShunned", TopologySpread: "TopologySpread", GroupUnknown: "GroupUnknown", GroupMembers: "GroupMembers",
 	GroupParent: "GroupParent", GroupParts: "GroupParts", GroupWished: "GroupWished", GroupDomain: "GroupDomain",
 	GroupCapacity: "GroupCapacity", GroupRoom: "GroupRoom", VictimsLeave: "VictimsLeave",
+	BackingOff: "BackingOff", SetAside: "SetAside",
 }
 
 var kinds = map[Code]string{ // const: names of the constraints
@@ -409,4 +423,6 @@ var kinds = map[Code]string{ // const: names of the constraints
 	GroupCapacity:     "no domain large enough for its group",
 	GroupRoom:         "the parts of its group do not fit beside each other",
 	VictimsLeave:      "victims have to leave first",
+	BackingOff:        "backing off after refused binds",
+	SetAside:          "set aside after refused binds",
 }

@@ -9,10 +9,17 @@ import (
 )
 
 // Some pods are not in line, since something has been decided about them already: they
-// hold room that others are still to leave. They wait like the others, with a reason.
+// hold room that others are still to leave, or their bind was refused and is tried again
+// later. They wait like the others, with a reason.
 
-// appendHolders adds the pods that hold room which others are still to leave.
-func appendHolders(waiting []decision.Waiting, v *cluster.View, c decision.Cycle) []decision.Waiting {
+// appendAside adds the pods that are not in line.
+func appendAside(waiting []decision.Waiting, v *cluster.View, c decision.Cycle) []decision.Waiting {
+	for _, id := range v.Refused() {
+		p := v.Pod(id)
+		if p.Phase == cluster.PhaseWaiting && p.BacksOff(c.Now) && (c.Profile == 0 || p.Spec.Policy == c.Profile) {
+			waiting = append(waiting, decision.Waiting{Pod: id, Why: backsOff(p)})
+		}
+	}
 	var leaving []uint64 // decisions under way after which there is more room
 	for i := range v.Intents.Len() {
 		in := v.Intents.At(int32(i))
@@ -27,9 +34,12 @@ func appendHolders(waiting []decision.Waiting, v *cluster.View, c decision.Cycle
 	return waiting
 }
 
-// HeldBack is why a pod waits that holds room which others are still to leave; the zero
-// reason for any other.
-func HeldBack(v *cluster.View, id cluster.PodID) decision.Reason {
+// HeldBack is why a pod waits that is not in line at an instant: it holds room which
+// others are still to leave, or it backs off. It is the zero reason for any other.
+func HeldBack(v *cluster.View, id cluster.PodID, now moment.Instant) decision.Reason {
+	if p := v.Pod(id); p.Phase == cluster.PhaseWaiting && p.BacksOff(now) {
+		return *backsOff(p)
+	}
 	if intent := v.Pod(id).Intent; intent != cluster.None {
 		if in := v.Intents.At(int32(intent)); in.Action == cluster.ActionHold {
 			return *awaits(v, in, underWay(v))
@@ -71,4 +81,73 @@ func awaits(v *cluster.View, hold *cluster.Intent, leaving []uint64) *decision.R
 		}
 	}
 	return &why
+}
+
+// backsOff says how often the binds of a pod were refused, and until when it is not
+// tried again.
+func backsOff(p *cluster.Pod) *decision.Reason {
+	why := decision.Reason{Code: decision.BackingOff, Have: int64(p.Refused.Count), Until: p.Refused.Until}
+	if p.Refused.Until != moment.Never {
+		return &why
+	}
+	why.Code, why.Until = decision.SetAside, 0
+	if p.Refused.Node != cluster.None {
+		why.Domain = cluster.Spot{Set: true, Level: cluster.LevelNode, Node: p.Refused.Node, Domain: cluster.None, Island: cluster.None}
+	}
+	return &why
+}
+
+// backsOffIn is why a group has fewer members in line than it has: of those that back
+// off, the one that does so for longest speaks for them. Nil where none does.
+func (r *round) backsOffIn(id cluster.GroupID) *decision.Reason {
+	v := r.txn.Base()
+	var last *cluster.Pod
+	for _, pod := range v.Refused() {
+		p := v.Pod(pod)
+		if p.Spec.Group != id || p.Phase != cluster.PhaseWaiting || !p.BacksOff(r.cycle.Now) {
+			continue
+		}
+		if last == nil || p.Refused.Until > last.Refused.Until || p.Refused.Until == last.Refused.Until && p.Key < last.Key {
+			last = p
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	why := backsOff(last)
+	why.Group = id
+	return why
+}
+
+// refuserOf is the node that refused the last bind of a pod: it goes there again only
+// where no other takes it. None without.
+func (r *round) refuserOf(pod cluster.PodID) cluster.NodeID {
+	v := r.txn.Base()
+	if len(v.Refused()) == 0 {
+		return cluster.None
+	}
+	if p := v.Pod(pod); p.Refused.Count > 0 {
+		return p.Refused.Node
+	}
+	return cluster.None
+}
+
+// chooseBut returns the best node for one shape of a pod but for one; None where no
+// other takes it.
+func (r *round) chooseBut(pod cluster.PodID, shape cluster.ShapeID, but cluster.NodeID) cluster.NodeID {
+	v := r.txn.View()
+	pass := func(node cluster.NodeID) bool { return node != but }
+	if kin := v.Ties(pod); kin != 0 {
+		b := r.memo.tied(v, tie{kin: kin, shape: shape})
+		pass = func(node cluster.NodeID) bool { return node != but && b.Check(v, node).None() }
+	}
+	if r.policy.Choose == nil {
+		node, _ := r.memo.bestAmong(v, shape, pass)
+		return node
+	}
+	feasible := slices.DeleteFunc(r.memo.feasible(v, shape), func(node cluster.NodeID) bool { return !pass(node) })
+	if len(feasible) == 0 {
+		return cluster.None
+	}
+	return r.policy.Choose(v, r.cycle, pod, feasible)
 }

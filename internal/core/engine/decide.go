@@ -25,6 +25,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 		m = new(Memo)
 	}
 	t := cluster.Begin(s)
+	t.At(c.Now)
 	m.sync(&s.View, c, p)
 	defer m.close(t)
 
@@ -295,6 +296,11 @@ func (r *round) seat(pod cluster.PodID) bool {
 // choose returns the best node for one shape of the pod; None where none fits.
 func (r *round) choose(pod cluster.PodID, shape cluster.ShapeID) cluster.NodeID {
 	v := r.txn.View()
+	if refuser := r.refuserOf(pod); refuser != cluster.None {
+		if node := r.chooseBut(pod, shape, refuser); node != cluster.None {
+			return node
+		}
+	}
 	if kin := v.Ties(pod); kin != 0 {
 		return r.chooseTied(pod, tie{kin: kin, shape: shape})
 	}
@@ -367,7 +373,7 @@ func (r *round) plan() decision.Plan {
 		plan.Tie(r.bundle)
 	}
 	r.timeHolds(plan.Decisions)
-	plan.Waiting = appendHolders(r.waiting, &r.txn.Base().View, r.cycle)
+	plan.Waiting = appendAside(r.waiting, &r.txn.Base().View, r.cycle)
 	return plan
 }
 
@@ -393,7 +399,7 @@ func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy, m *Memo) decision.Pla
 	} else {
 		m.forgetDirty()
 	}
-	plan.Waiting = appendHolders(m.leftOver(t.View(), inLine(t.View(), c)), &t.Base().View, c)
+	plan.Waiting = appendAside(m.leftOver(t.View(), inLine(t.View(), c)), &t.Base().View, c)
 	return plan
 }
 

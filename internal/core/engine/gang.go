@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
@@ -188,6 +189,13 @@ func (s seats) Seat(pod cluster.PodID, where gang.Where) bool {
 // chooseAmong is choose for some nodes.
 func (r *round) chooseAmong(pod cluster.PodID, shape cluster.ShapeID, where gang.Where) cluster.NodeID {
 	v := r.txn.View()
+	if refuser := r.refuserOf(pod); refuser != cluster.None && slices.Contains(where.Nodes, refuser) {
+		others := where
+		others.Nodes = slices.DeleteFunc(slices.Clone(where.Nodes), func(n cluster.NodeID) bool { return n == refuser })
+		if node := r.chooseAmong(pod, shape, others); node != cluster.None {
+			return node
+		}
+	}
 	pass := func(cluster.NodeID) bool { return true }
 	if kin := v.Ties(pod); kin != 0 {
 		b := r.memo.tied(v, tie{kin: kin, shape: shape})

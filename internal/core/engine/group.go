@@ -136,6 +136,9 @@ func (r *round) lacking(id cluster.GroupID) *decision.Reason {
 	case !g.Known:
 		return &decision.Reason{Code: decision.GroupUnknown, Group: id}
 	case arrived < g.Minimum:
+		if why := r.backsOffIn(id); why != nil {
+			return why
+		}
 		return &decision.Reason{Code: decision.GroupMembers, Need: int64(g.Minimum), Have: int64(arrived), Group: id}
 	case g.Children < g.NeedsGroups():
 		return &decision.Reason{Code: decision.GroupParts, Need: int64(g.NeedsGroups()), Have: int64(g.Children), Group: id}
@@ -283,7 +286,7 @@ func (r *round) onOneNode(pods []cluster.PodID) bool {
 	}
 	t := r.try()
 	for _, pod := range pods {
-		if r.memo.value(v, shape, node) == unfit || !fit.Queue(v, pod, shape).None() || !r.take(pod, shape, node, cluster.None) {
+		if r.refuserOf(pod) == node || r.memo.value(v, shape, node) == unfit || !fit.Queue(v, pod, shape).None() || !r.take(pod, shape, node, cluster.None) {
 			r.regret(t)
 			return false
 		}

@@ -172,9 +172,14 @@ func (r *round) taker(pod cluster.PodID) *yield.Taker {
 	spec := v.Pod(pod).Spec
 	shape := v.Shape(spec.Shape)
 	of := tie{kin: v.Ties(pod), shape: spec.Shape}
+	class, own := chance.Hash(uint64(of.kin), uint64(of.shape)), cluster.GroupID(cluster.None)
+	if spec.Group != cluster.None {
+		if root := v.Root(spec.Group); r.txn.Base().Group(root).TreePlaced > 0 {
+			own, class = root, chance.Hash(class, v.Group(root).Key)
+		}
+	}
 	return &yield.Taker{
-		Pod: pod, Queue: spec.Queue, Priority: spec.Priority, Need: shape.Ask(),
-		Class: chance.Hash(uint64(of.kin), uint64(of.shape)),
+		Pod: pod, Queue: spec.Queue, Priority: spec.Priority, Need: shape.Ask(), Own: own, Class: class,
 		Check: func(node cluster.NodeID) decision.Reason { return r.check(of, node) },
 		Tie:   func(node cluster.NodeID) uint64 { return r.policy.tie(v, r.cycle, node) },
 	}

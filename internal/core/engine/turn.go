@@ -82,13 +82,17 @@ func (r *round) drop(q cluster.QueueID) {
 	}
 }
 
-// inLine lists the waiting pods whose turn the cycle is, by id.
+// inLine lists the waiting pods whose turn the cycle is, by id. Those that back off have
+// none.
 func inLine(v *cluster.View, c decision.Cycle) []cluster.PodID {
 	all := v.AppendWaiting(make([]cluster.PodID, 0, v.Pods.Len()))
-	if c.Profile == 0 {
+	if c.Profile == 0 && len(v.Refused()) == 0 {
 		return all
 	}
-	return slices.DeleteFunc(all, func(id cluster.PodID) bool { return v.Pod(id).Spec.Policy != c.Profile })
+	return slices.DeleteFunc(all, func(id cluster.PodID) bool {
+		p := v.Pod(id)
+		return p.BacksOff(c.Now) || c.Profile != 0 && p.Spec.Policy != c.Profile
+	})
 }
 
 // Line lists the waiting pods of a cycle in the order of their turn, whether there

@@ -146,7 +146,7 @@ func (s *Search) offered(choices []choice, t *Taker) []choice {
 	}
 	for i := range choices {
 		c := &choices[i]
-		if c.slice && s.grows(s.base.Pod(c.pods[0]).Spec.Group) || !s.borne(c) {
+		if c.slice && s.grows(s.base.Pod(c.pods[0]).Spec.Group) || !s.borne(c) || s.kindred(c, t) {
 			continue
 		}
 		cross := false
@@ -167,6 +167,12 @@ func (s *Search) offered(choices []choice, t *Taker) []choice {
 		out[len(out)-1].cross = cross
 	}
 	return out
+}
+
+// kindred says whether a choice is of the taker's own groups.
+func (s *Search) kindred(c *choice, t *Taker) bool {
+	group := s.base.Pod(c.pods[0]).Spec.Group
+	return t.Own != cluster.None && group != cluster.None && s.txn.View().Root(group) == t.Own
 }
 
 // ours says whether priorities decide between a taker and a choice, not shares.
@@ -247,7 +253,7 @@ func (s *Search) weigh(pods []cluster.PodID, nodes []cluster.NodeID) (c choice, 
 
 // evictable says whether a pod may be evicted for anybody, if its budget bears it.
 func (s *Search) evictable(p *cluster.Pod) bool {
-	if p.Phase != cluster.PhaseBound && p.Phase != cluster.PhaseRunning || p.Intent != cluster.None || p.Spec.Protected {
+	if p.Phase != cluster.PhaseBound && p.Phase != cluster.PhaseRunning || p.Intent != cluster.None || p.Spec.Protected || p.Kept.Until > s.cycle.Now {
 		return false
 	}
 	runs := s.cycle.Now.Since(p.Bound)

@@ -16,6 +16,7 @@ type Taker struct {
 	Queue    cluster.QueueID
 	Priority int32
 	Need     cluster.Amount
+	Own      cluster.GroupID // the root of its groups, where some of them have a place: they do not give way to it
 	// Check says what binds the pod on a node, in the transaction as it is.
 	Check func(cluster.NodeID) decision.Reason
 	// Class is equal for takers that ask for the same on all nodes.
@@ -156,7 +157,7 @@ func (s *Search) open(why decision.Reason) bool { return Helps(why.Code) }
 // Helps says whether somebody's leaving may undo what binds.
 func Helps(c decision.Code) bool {
 	switch c {
-	case decision.QueueLimit, decision.PolicyWaits, decision.GaveUp, decision.Fits:
+	case decision.QueueLimit, decision.PolicyWaits, decision.GaveUp, decision.Fits, decision.VictimsLeave, decision.BackingOff:
 		return false
 	}
 	return c.Future() == decision.AfterRoom
