@@ -23,7 +23,7 @@
 //	act, draw, evictions       workers that write binds, claims, evictions, reasons
 //	claims, needs, selected,   devices that we pick: claims as requests, selectors as
 //	release, bridge, extended  facts, allocations given back, extended resources
-//	evict, groups              who gives way to whom; groups that start all or none
+//	evict, groups, together    who gives way to whom; groups that start all or none
 //	check, exclude             the last check before a bind, and what it rules out
 //	learner, checkpoint        what is expected to come, and its copy in a ConfigMap
 //	audit, ledger, review      the books against the informers' stores
