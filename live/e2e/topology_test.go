@@ -197,7 +197,7 @@ func TestGroupOfGroups(t *testing.T) {
 	r.eventually("the fourth of three waits", func() string {
 		for _, p := range r.pods() {
 			if p.Spec.NodeName == "" {
-				return text(r.conditionOf(p.Name, "its group has the 3 members that it wished for"))
+				return text(r.conditionOf(p.Name, "has the 3 members that it wished for"))
 			}
 		}
 		return "all are bound"
