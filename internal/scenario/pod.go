@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/world"
 )
@@ -84,25 +85,35 @@ func (in *interp) addPod(c *call) ([]string, error) {
 	}
 	for _, n := range names {
 		e.Name = n
-		if err := in.apply(e); err != nil {
+		if err := in.addOne(e, budget, stops); err != nil {
 			return nil, err
-		}
-		in.specs[n], in.guards[n] = e, budget
-		delete(in.stops, n)
-		if stops > 0 {
-			in.stops[n] = stops
-		}
-		if budget != "" {
-			if err := in.apply(world.Guarded{Name: n, Budget: budget}); err != nil {
-				return nil, err
-			}
 		}
 		if r.has("ranks") {
 			e.Rank++
 		}
-		in.pods++
 	}
 	return nil, nil
+}
+
+// addOne adds one pod, with the budget that its eviction counts against and the time
+// that it takes to stop.
+func (in *interp) addOne(e world.PodAdded, budget string, stops moment.Span) error {
+	if in.pods >= in.rows {
+		return fmt.Errorf("pod %s: at most %d pods in one file", e.Name, in.rows)
+	}
+	if err := in.apply(e); err != nil {
+		return err
+	}
+	in.pods++
+	in.specs[e.Name], in.guards[e.Name] = e, budget
+	delete(in.stops, e.Name)
+	if stops > 0 {
+		in.stops[e.Name] = stops
+	}
+	if budget == "" {
+		return nil
+	}
+	return in.apply(world.Guarded{Name: e.Name, Budget: budget})
 }
 
 // maxChoices bounds the indented lines of a pod.

@@ -46,7 +46,11 @@ func randomText(policy string, seed int64) string {
 			pick("", "", "", " model=A100", " model=T4,A100", " min-gpu-memory=30GiB") + pick("", "", "", " same-island", " same-numa")
 	}
 	for range statementsPerText {
-		switch s.Below(20) {
+		switch s.Below(22) {
+		case 20:
+			fmt.Fprintf(&b, "change-pod %s%s%s\n", pod(), pick(" priority=5", " priority=0 preemptible=no", " preemptible=yes", " labels=app=x", " labels=", " select=pool=x", " tolerate=k"), pick("", "", " cpu=1", " cpu=9", devices()))
+		case 21:
+			fmt.Fprintf(&b, "scale %s%s\n", pick("two", "more", "all"), pick(" min=1", " min=3", " wished=2", " wished=0 min=1", " pods=1", " pods=4", " pods=3 min=2 wished=3"))
 		case 0, 1:
 			fmt.Fprintf(&b, "node %s cpu=8 pods=5 gpus=%s%s%s\n", node(), pick("2xA100", "4xA100", "2xT4,2xA100", "4xT4"), pick("", " places=8 counters=compute=7", " places=8 counters=compute=7 islands=2", " islands=2", " islands=2 numa=2"),
 				pick("", "", " authority=plugin", " sharing=none", " partitions=7:1g=1,3g=3", " taint=k=v:NoSchedule", " labels=pool=x", " gpu-memory=unknown")+pick("", " rack=r1", " rack=r2", " rack=r1 zone=z"))

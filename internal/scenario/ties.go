@@ -40,7 +40,7 @@ func (in *interp) relabel(c *call) ([]string, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	return nil, in.apply(world.PodLabelled{Name: c.args[0], Labels: labels})
+	return in.relabelTo(c.args[0], labels)
 }
 
 // ties reads how a pod stands to others.

@@ -211,7 +211,9 @@ func (c *town) addPod() {
 func (c *town) step() {
 	c.t.Helper()
 	c.at = c.at.Add(moment.Second)
-	switch c.from.below(30) {
+	switch c.from.below(31) {
+	case 30:
+		c.change(c.pod())
 	case 0:
 		if len(c.nodes) < 12 {
 			c.addNode()
@@ -274,6 +276,16 @@ func (c *town) step() {
 	default:
 		c.may(world.Bound{Name: c.pod()})
 	}
+}
+
+// change gives a pod another priority, and at times another request, sound or not.
+func (c *town) change(name string) {
+	c.t.Helper()
+	e := world.PodChanged{Name: name, Priority: int32(c.from.below(3)), Protected: c.from.below(8) == 0, Request: requests[c.from.below(len(requests))]}
+	if c.from.below(2) == 0 { // other CPU and memory than one of them
+		e.Request.CPU, e.Request.Memory = quantity.MilliCPU(1000*c.from.below(20)), quantity.Bytes(c.from.below(80))*quantity.GiB
+	}
+	c.may(e)
 }
 
 // learn replaces the beliefs: by ones about nothing, or by what the pods there

@@ -470,6 +470,19 @@ func (h *hood) follow(now *thought) {
 			}
 			continue
 		}
+		if d.Action == cluster.ActionResize {
+			evicted = true // room is left, or taken, as by those who go
+			err := error(nil)
+			if d.Place.Lease != nil {
+				err = txn.Lend(d.Pod, d.Place.Lease.Since, d.Place.Lease.Until)
+			} else {
+				err = txn.Restore(d.Pod, h.at)
+			}
+			if err != nil {
+				h.t.Fatalf("%v", err)
+			}
+			continue
+		}
 		open, bundled = append(open, d), bundled || d.Together != 0
 	}
 	for len(open) > 0 {

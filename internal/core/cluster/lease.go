@@ -223,6 +223,24 @@ func (l *Ledger) Rebook(id PodID, place Placement) {
 	l.excuseQueues(id)
 }
 
+// Reshape lets a charged pod take what another shape asks for of its node, on the
+// devices that it holds. It does not ask whether there is room: that is a fact.
+func (l *Ledger) Reshape(id PodID, shape ShapeID) {
+	p := l.pod(id)
+	if !p.Phase.Charged() {
+		panic(fmt.Sprintf("cluster: pod %d in phase %v is given another shape", id, p.Phase))
+	}
+	l.apply(p, id, -1)
+	p = l.pod(id)
+	p.Placement.Shape = shape
+	if p.Intent != None {
+		l.Intents.own(int32(p.Intent), l.owner, l.recording).Place = p.Placement
+	}
+	l.apply(p, id, +1)
+	l.excuse(p.Placement.Node)
+	l.excuseQueues(id)
+}
+
 // RepayFits says whether a lender's devices have what it lent. Its queue is not asked:
 // what comes back is no new work.
 func (v *View) RepayFits(id PodID) error {

@@ -154,8 +154,8 @@ func (l *Ledger) setPhase(id PodID, phase Phase) {
 	p.Phase = phase
 }
 
-// Respecify gives a pod another spec that asks for the same, of the same group and
-// job. The queue may differ only while it holds nothing.
+// Respecify gives a pod another spec, of the same group and job. The queue may differ
+// only while it holds nothing; what it holds does not change with what it asks for.
 func (l *Ledger) Respecify(id PodID, spec *PodSpec) {
 	p := l.pod(id)
 	if p.Phase.Charged() && p.Spec.Queue != spec.Queue || p.Spec.Group != spec.Group || p.Spec.Job != spec.Job {
