@@ -129,7 +129,7 @@ func (in *interp) why(c *call) ([]string, error) {
 
 // exclusion is a fact from outside: pods of the shape may not be on the node.
 type exclusion struct {
-	shape cluster.ShapeID
+	shape uint64 // its key
 	node  string
 }
 
@@ -164,7 +164,7 @@ func (in *interp) exclusion(c *call) (exclusion, error) {
 	if _, err := in.node(c.args[1]); err != nil {
 		return exclusion{}, err
 	}
-	return exclusion{shape: in.view().Pod(pod).Spec.Shape, node: c.args[1]}, nil
+	return exclusion{shape: in.view().Shape(in.view().Pod(pod).Spec.Shape).Key, node: c.args[1]}, nil
 }
 
 // forgetNode drops the facts about a node that is gone.
@@ -185,18 +185,30 @@ func (in *interp) tellFacts() error {
 	facts := &cluster.Facts{Excluded: make(map[cluster.ShapeID][]uint64)}
 	for _, e := range in.excluded {
 		node, ok := in.world.Node(e.node)
-		if !ok {
+		shape, known := in.shapeOf(e.shape)
+		if !ok || !known {
 			continue
 		}
-		set := facts.Excluded[e.shape]
+		set := facts.Excluded[shape]
 		for len(set)*64 <= int(node) {
 			set = append(set, 0)
 		}
 		set[node/64] |= 1 << (node % 64)
-		facts.Excluded[e.shape] = set
+		facts.Excluded[shape] = set
 	}
 	if err := in.picked(facts); err != nil {
 		return err
 	}
 	return in.apply(world.FactsKnown{Facts: facts})
+}
+
+// shapeOf finds a shape by its key.
+func (in *interp) shapeOf(key uint64) (cluster.ShapeID, bool) {
+	v := in.view()
+	for i := range v.Shapes.Len() {
+		if v.Shapes.At(int32(i)).Key == key {
+			return cluster.ShapeID(i), true
+		}
+	}
+	return cluster.None, false
 }

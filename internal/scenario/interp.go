@@ -64,11 +64,13 @@ type interp struct {
 	due      []due // by time
 	refusals []refusal
 	specs    map[string]world.PodAdded
-	guards   map[string]string      // budgets, by pod
-	stops    map[string]moment.Span // how long a pod takes to stop, where that was said
-	outside  uint64                 // counts what happened that was not decided
-	fault    error                  // of the outcome that was told last
-	past     []past                 // all events
+	guards   map[string]string               // budgets, by pod
+	stops    map[string]moment.Span          // how long a pod takes to stop, where that was said
+	outside  uint64                          // counts what happened that was not decided
+	fault    error                           // of the outcome that was told last
+	machines map[string]world.NodeAdded      // what nodes are, by name
+	spaces   map[string]world.NamespaceKnown // and namespaces
+	kept     []world.Event                   // what was believed of queues at the last checkpoint
 	evicted  []eviction
 
 	because  map[string]decision.Explanation // of the pods that were placed, by name
@@ -86,6 +88,7 @@ func newInterp() *interp {
 		table: statements(), world: world.New(), policies: policies(), rows: maxRows,
 		because: make(map[string]decision.Explanation), notes: make(map[uint64]note),
 		specs: make(map[string]world.PodAdded), guards: make(map[string]string), stops: make(map[string]moment.Span),
+		machines: make(map[string]world.NodeAdded), spaces: make(map[string]world.NamespaceKnown),
 	}
 	for i := range in.table {
 		in.names = append(in.names, in.table[i].name)
@@ -115,11 +118,7 @@ func (in *interp) do(s *stmt) ([]string, error) {
 }
 
 func (in *interp) apply(e world.Event) error {
-	err := in.world.Apply(in.now, e)
-	if err == nil {
-		in.past = append(in.past, past{in.now, e})
-	}
-	return err
+	return in.world.Apply(in.now, e)
 }
 
 // ownDoing are the statements that are not events from outside.

@@ -86,6 +86,7 @@ func (in *interp) addNode(c *call) ([]string, error) {
 		if err := in.apply(e); err != nil {
 			return nil, err
 		}
+		in.machines[n] = e
 		in.nodes++
 	}
 	if len(in.selectors) > 0 {

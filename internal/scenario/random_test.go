@@ -38,7 +38,7 @@ func randomText(policy string, seed int64) string {
 	s := chance.New(seed)
 	pick := func(words ...string) string { return words[s.Below(int64(len(words)))] }
 	var b strings.Builder
-	fmt.Fprintf(&b, "policy %s seed=%d\n  typical count=2 gpus=1\n  typical share=300\ngroup two min=2\nqueue q limit=3gpu\nqueue r parent=q limit=1500milli\n", policy, seed)
+	fmt.Fprintf(&b, "policy %s seed=%d\n  typical count=2 gpus=1\n  typical share=300\ngroup two min=2\nqueue q limit=3gpu\nqueue r parent=q limit=1500milli\nbudget b left=1\njob j priority=2 disruptions=3 checkpoint-write=5s\n", policy, seed)
 	node := func() string { return pick("n1", "n2", "n3", "n4") }
 	pod := func() string { return pick("a", "b", "c", "d", "e", "f", "g", "h") }
 	devices := func() string {
@@ -59,7 +59,7 @@ func randomText(policy string, seed int64) string {
 			}
 		case 2, 3, 4, 5:
 			fmt.Fprintf(&b, "pod %s cpu=%d%s%s%s%s\n", pod(), s.Below(4), devices(), pick("", " tolerate=k", " select=pool=x", " select=!pool"), pick("", "", " queue=q", " queue=r")+pick("", "", " group=two", " group=more", " group=more ranks"), pick("", " priority=3", " sla=1h")+
-				pick("", "", " labels=app=x", " labels=app=y namespace=t")+pick("", "", " port=80", " apart=host:app=x", " apart=pool:@*", " near=pool:app=x", " spread=host:1:app=x labels=app=x"))
+				pick("", "", " labels=app=x", " labels=app=y namespace=t")+pick("", "", "", " budget=b", " job=j", " job=late")+pick("", "", " port=80", " apart=host:app=x", " apart=pool:@*", " near=pool:app=x", " spread=host:1:app=x labels=app=x"))
 			if s.Below(4) == 0 {
 				fmt.Fprintf(&b, "  %s%s\n", pick("or", "and"), devices())
 			}
@@ -78,16 +78,16 @@ func randomText(policy string, seed int64) string {
 		case 14:
 			fmt.Fprintf(&b, "%s %s %s\n", pick("exclude", "include"), pod(), node())
 		case 16:
-			fmt.Fprintf(&b, "%s\n", pick("group more min=3 hold=1m", "group more min=2 parent=all topology=node:preferred,rack", "group more min=2 topology=island comm=ring", "group all groups=all topology=rack",
+			fmt.Fprintf(&b, "%s\n", pick("group more min=3 hold=1m", "group more min=2 job=j queue=q", "group more min=2 parent=all topology=node:preferred,rack", "group more min=2 topology=island comm=ring", "group all groups=all topology=rack",
 				"change-group two parent=all", "change-group more wished=3 groups=1", "change-group two topology=node", "change-group two min=1", "change-group two min=3 hold=10m", "remove-group more"))
 		case 17:
-			fmt.Fprintf(&b, "%s\n", pick("latency bind=2s evict=30s start=10s", "latency bind=1s", "latency", "run 25s", "run 1m", "restart scheduler"))
+			fmt.Fprintf(&b, "%s\n", pick("latency bind=2s evict=30s start=10s", "latency bind=1s", "latency", "run 25s", "run 1m", "restart scheduler", "restart scheduler"))
 		case 18:
 			fmt.Fprintf(&b, "refuse %s %s%s\n", pick("bind", "bind", "evict"), pod(), pick("", " times=1", " times=3"))
 		case 19:
 			fmt.Fprintf(&b, "%s\n", pick("flap "+node()+" every=20s times=2", "at 15s device "+node()+" 0 sick", "at 40s remove-node "+node(), "at 5s evict "+pod(), "at 3s pod "+pod()+" cpu=1 stops-in=1m", "show evictions"))
 		case 15:
-			b.WriteString(pick("after 5m", "rounds", "show digest") + "\n")
+			b.WriteString(pick("after 5m", "rounds", "show digest", "budget b left=2", "job late queue=q", "remove-job late", "change-job j priority=0", "change-queue r limit=none", "checkpointed j", "start "+pod()) + "\n")
 		}
 	}
 	return b.String()

@@ -28,7 +28,9 @@ func (in *interp) addNamespace(c *call) ([]string, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	return nil, in.apply(world.NamespaceKnown{Name: c.args[0], Labels: labels})
+	e := world.NamespaceKnown{Name: c.args[0], Labels: labels}
+	in.spaces[e.Name] = e
+	return nil, in.apply(e)
 }
 
 func (in *interp) relabel(c *call) ([]string, error) {

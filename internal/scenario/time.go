@@ -29,6 +29,8 @@ const (
 	maxRun      = moment.Day
 	maxFlaps    = 100
 	reviewEvery = 10 * moment.Second
+	// checkpointEvery is how far beliefs may be behind after a restart.
+	checkpointEvery = moment.Minute
 )
 
 // latencies say how long the cluster takes to do what it is told.
@@ -260,6 +262,9 @@ func (in *interp) moveTo(until moment.Instant) ([]string, error) {
 func (in *interp) tick(until moment.Instant) error {
 	if err := in.beginEpochs(until); err != nil {
 		return err
+	}
+	if at := moment.Instant(int64(until) / int64(checkpointEvery) * int64(checkpointEvery)); at >= in.now && until > 0 {
+		in.kept = in.world.Beliefs(at)
 	}
 	in.now = until
 	return nil

@@ -51,6 +51,9 @@ func (e PodChanged) apply(w *World) error {
 	for i := range e.Alternatives {
 		spec.Alternatives = append(spec.Alternatives, w.shape(&e.Alternatives[i], kind))
 	}
+	if p.Phase.Charged() && p.Placement.Shape != p.Spec.Shape && !asksFor(&spec, p.Placement.Shape) {
+		return fmt.Errorf("pod %s: request: alternatives: it runs as one that would be gone", e.Name)
+	}
 	reshaped := p.Phase.Charged() && spec.Shape != p.Spec.Shape
 	if reshaped {
 		if err := w.mayReshape(p, spec.Shape); err != nil {
@@ -73,6 +76,18 @@ func (e PodChanged) apply(w *World) error {
 	}
 	w.ledger.SetRefused(id, cluster.Refusals{}) // what was refused may pass now
 	return nil
+}
+
+// asksFor says whether a shape is among those that a pod would take.
+func asksFor(spec *cluster.PodSpec, of cluster.ShapeID) bool {
+	for i := 0; ; i++ {
+		switch shape, more := spec.Asks(i); {
+		case !more:
+			return false
+		case shape == of:
+			return true
+		}
+	}
 }
 
 // mayReshape says whether a pod that has a place may take what another shape asks for.

@@ -69,6 +69,7 @@ type town struct {
 	// What is believed, and how often that changed.
 	demand  learn.Demand
 	learned uint64
+	told    map[string]world.Event // the newest of what the cluster would tell again, by what it is about
 }
 
 // newTown returns a world with domains, queues, a few nodes and a few pods.
@@ -108,6 +109,7 @@ func (c *town) must(e world.Event) {
 	if err := c.w.Apply(c.at, e); err != nil {
 		c.t.Fatalf("%T %+v: %v", e, e, err)
 	}
+	c.note(e)
 }
 
 // may applies an event that the world may refuse; then nothing changes.
@@ -117,6 +119,9 @@ func (c *town) may(e world.Event) bool {
 	err := c.w.Apply(c.at, e)
 	if err != nil && (c.w.View().Digest() != before || c.w.View().Position() != position) {
 		c.t.Fatalf("%T %+v: refused (%v), yet the world changed", e, e, err)
+	}
+	if err == nil {
+		c.note(e)
 	}
 	return err == nil
 }
@@ -211,7 +216,9 @@ func (c *town) addPod() {
 func (c *town) step() {
 	c.t.Helper()
 	c.at = c.at.Add(moment.Second)
-	switch c.from.below(31) {
+	switch c.from.below(32) {
+	case 31:
+		c.restart()
 	case 30:
 		c.change(c.pod())
 	case 0:

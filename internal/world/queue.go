@@ -186,6 +186,8 @@ func (e EpochBegan) apply(w *World) error {
 type QueueUsage struct {
 	Name  string
 	Usage cluster.Usage
+	// Spent is its use since the epoch began, in milli-GPU seconds.
+	Spent int64 `json:",omitempty"`
 }
 
 func (e QueueUsage) apply(w *World) error {
@@ -193,10 +195,10 @@ func (e QueueUsage) apply(w *World) error {
 	if !known {
 		return fmt.Errorf("queue %q: no such queue", e.Name)
 	}
-	if e.Usage.History < 0 || slices.Min(e.Usage.Hour[:]) < 0 {
+	if e.Spent < 0 || e.Usage.History < 0 || slices.Min(e.Usage.Hour[:]) < 0 {
 		return fmt.Errorf("queue %s: usage %v: must not be negative", e.Name, e.Usage)
 	}
-	w.ledger.EditQueue(id).Usage = e.Usage
+	w.ledger.SetUsage(id, e.Usage, e.Spent)
 	return nil
 }
 

@@ -4,7 +4,13 @@ import "github.com/headrace-dev/headrace/internal/core/chance"
 
 // Digest hashes the state by names, not by ids: two clusters that differ only
 // in the order in which ids were given out have the same digest.
-func (v *View) Digest() uint64 {
+func (v *View) Digest() uint64 { return v.digest(true) }
+
+// Committed is the digest without what is only believed: facts and commitments, which a
+// restart brings back as they were.
+func (v *View) Committed() uint64 { return v.digest(false) }
+
+func (v *View) digest(beliefs bool) uint64 {
 	sum := uint64(0)
 	for i := range v.Nodes.Len() {
 		n := v.Node(NodeID(i))
@@ -22,8 +28,12 @@ func (v *View) Digest() uint64 {
 		if q.Gone {
 			continue
 		}
-		h := chance.Hash(3, q.Key, uint64(q.UsedMilli), uint64(q.Usage.History))
-		for _, spent := range q.Usage.Hour {
+		usage := q.Usage
+		if !beliefs {
+			usage = Usage{}
+		}
+		h := chance.Hash(3, q.Key, uint64(q.UsedMilli), uint64(usage.History))
+		for _, spent := range usage.Hour {
 			h = chance.Fold(h, uint64(spent))
 		}
 		for d := range q.Used.Dims() {
@@ -47,6 +57,9 @@ func (v *View) Digest() uint64 {
 	}
 	for i := range v.Classes.Len() {
 		c := v.Classes.At(int32(i))
+		if c.Totals == (Totals{}) {
+			continue // of nodes that are gone
+		}
 		sum += chance.Fold(c.Totals.digest(5), c.Key)
 	}
 	for i := range v.Intents.Len() {

@@ -97,6 +97,9 @@ func (l *Ledger) reseat(id PodID, to NodeID, old *Node, presume func(*Shape, *No
 	l.excuseQueues(id) // they may have been above it before
 }
 
+// ExcuseNode marks a node that a fact has overdrawn, as was known before.
+func (l *Ledger) ExcuseNode(id NodeID) { l.excuse(id) }
+
 // excuse marks a node that a fact has overdrawn.
 func (l *Ledger) excuse(id NodeID) {
 	if l.overdraws(l.Node(id)) {

@@ -35,6 +35,9 @@ type Ref struct {
 // share the storage.
 type Symbols struct{ text []string }
 
+// All lists the strings of all symbols, in the order in which they were added.
+func (s Symbols) All() []string { return s.text }
+
 // Text returns the string of a symbol.
 func (s Symbols) Text(symbol Symbol) string {
 	if symbol <= 0 || int(symbol) > len(s.text) {

@@ -156,6 +156,26 @@ func (l *Ledger) count(q *Queue) {
 	q.countedAt = l.now
 }
 
+// Spent is what a queue has used since its epoch began, in milli-GPU seconds, as of an
+// instant at which it uses what it does now.
+func (v *View) Spent(id QueueID, at moment.Instant) int64 {
+	q := v.Queue(id)
+	if at <= q.countedAt {
+		return q.spent
+	}
+	return quantity.AddSaturating(q.spent, quantity.MulDiv(int64(q.UsedMilli), int64(at.Since(q.countedAt)/moment.Millisecond), 1000))
+}
+
+// SetUsage sets what is believed of the use of a queue, and of its use since the epoch
+// began where that is known.
+func (l *Ledger) SetUsage(id QueueID, usage Usage, spent int64) {
+	q := l.queue(id)
+	l.count(q)
+	if q.Usage = usage; spent > 0 {
+		q.spent = spent
+	}
+}
+
 // SetNow tells the time to which use is counted.
 func (l *Ledger) SetNow(now moment.Instant) { l.now = now }
 
