@@ -60,12 +60,11 @@ func Run(c Config) (meter.Training, error) {
 // run is the state of one run.
 type run struct {
 	*Config
-	policy  elastic.Policy
-	jobs    []*jobState
-	now     int64
-	count   int
-	ended   int
-	arrived int // jobs are seen in the file's order of submission
+	policy elastic.Policy
+	jobs   []*jobState
+	now    int64
+	count  int
+	ended  int
 
 	gpuSeconds int64
 	contended  int64
