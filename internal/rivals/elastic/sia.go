@@ -11,7 +11,7 @@ const (
 	siaPower    = -0.5 // of the normalised goodput
 	siaUnserved = 110  // hundredths, for a job that gets nothing
 	siaCent     = 100  // costs are rounded to hundredths
-	siaEffort   = 20_000
+	siaEffort   = 200_000
 )
 
 // siaRestart is the cost in seconds that the policy assumes of a restart.
