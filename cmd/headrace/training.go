@@ -103,7 +103,7 @@ func parseTypes(text string, known []elastic.Type) (elastic.Cluster, error) {
 // trainingNames are the policies for elastic training jobs.
 func trainingNames() []string {
 	var names []string
-	for _, r := range elastic.All() {
+	for _, r := range rounds.Policies() {
 		names = append(names, r.Name)
 	}
 	return names
@@ -111,7 +111,7 @@ func trainingNames() []string {
 
 func trainingHelp() string {
 	var b strings.Builder
-	for _, r := range elastic.All() {
+	for _, r := range rounds.Policies() {
 		fmt.Fprintf(&b, "  %-15s %s\n", r.Name, r.About)
 	}
 	return b.String()
@@ -239,9 +239,9 @@ func (f *simFlags) planTraining() (configs []rounds.Config, names []string, err 
 	titles := workloadTitles(f.training.workloads)
 	for w, rows := range workloads {
 		for _, name := range f.policies {
-			i := slices.IndexFunc(elastic.All(), func(r elastic.Rival) bool { return r.Name == name })
+			i := slices.IndexFunc(rounds.Policies(), func(r elastic.Rival) bool { return r.Name == name })
 			configs = append(configs, rounds.Config{
-				Setting: set, Kinds: truth, Cluster: cluster, Jobs: rows, Policy: elastic.All()[i],
+				Setting: set, Kinds: truth, Cluster: cluster, Jobs: rows, Policy: rounds.Policies()[i],
 				Every: every, Fairness: f.training.fairness, Alone: alone,
 			})
 			names = append(names, titles[w])

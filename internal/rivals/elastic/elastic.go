@@ -60,6 +60,11 @@ type Job struct {
 	// Goodput is the expected goodput on GPUs of a type; not ok while nothing is
 	// known.
 	Goodput func(typ, nodes, gpus int) (float64, bool)
+	// Restart is the seconds that a restart takes, Done the work so far (examples, by
+	// worth), and Single the examples a second of one GPU of a type, known beforehand.
+	Restart int64
+	Done    float64
+	Single  func(typ int) float64
 	// Rate is the throughput with what was asked for on a type, 0 where the type has
 	// not so many GPUs.
 	Rate func(typ int) float64
@@ -86,6 +91,11 @@ type Rival struct {
 
 // New makes the policy for one run.
 func (r *Rival) New(c Cluster) Policy { return r.build(c) }
+
+// Own makes a policy of somebody else's that chooses sizes each minute.
+func Own(name, about string, build func(Cluster) Policy) Rival {
+	return Rival{Name: name, About: about, Elastic: true, Every: 60, build: build}
+}
 
 // Watched is the same policy, whose integer programs and what was found for them are
 // shown; of policies that solve none it is the policy itself.

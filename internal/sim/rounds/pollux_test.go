@@ -48,7 +48,7 @@ func polluxKinds(tb testing.TB) map[string]*training.Kind {
 
 func rival(tb testing.TB, name string) elastic.Rival {
 	tb.Helper()
-	for _, r := range elastic.All() {
+	for _, r := range Policies() {
 		if r.Name == name {
 			return r
 		}

@@ -118,6 +118,8 @@ func (r *run) describe(s *jobState) elastic.Job {
 	if s.know != nil {
 		v.Goodput = s.know.goodput
 	}
+	v.Restart = s.Kind.Restart
+	v.Single = func(typ int) float64 { return s.Kind.On(r.Cluster[typ].Name).Single }
 	v.Rate = func(typ int) float64 { return askedRate(s.Job, r.Cluster[typ]) }
 	return v
 }
@@ -162,6 +164,11 @@ func (r *run) round() error {
 		}
 		if s.Done {
 			r.ended++
+			if learner, ok := r.policy.(interface {
+				Ended(kind string, work, gpuSeconds float64)
+			}); ok {
+				learner.Ended(s.Kind.Name, s.Progress*float64(s.Kind.MinBatch()), float64(s.Attained))
+			}
 			if r.Progress != nil {
 				r.Progress(r.ended, len(r.jobs))
 			}
@@ -194,6 +201,7 @@ func (r *run) decide(here []*jobState) error {
 	for i, s := range here {
 		v := &s.view
 		v.Age, v.Restarts, v.Restarting, v.Seat = float64(r.now)-s.Submit, s.Restarts, s.Countdown > 0 && s.Held() > 0, s.seat
+		v.Done = s.Progress * float64(s.Kind.MinBatch())
 		if s.know != nil {
 			v.Most, v.Tried = s.know.most(), s.know.tried()
 			if r.Most > 0 {

@@ -1,0 +1,238 @@
+package rounds
+
+import (
+	"math"
+	"slices"
+
+	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/share"
+	"github.com/headrace-dev/headrace/internal/rivals/elastic"
+)
+
+// Ours is the name of our policy.
+const Ours = "headrace"
+
+// Policies lists the policies for elastic training jobs: those of others, and ours.
+func Policies() []elastic.Rival {
+	return append(elastic.All(), elastic.Own(
+		Ours, "ours: sizes by what a GPU is worth to all completion times, learned from what jobs measured",
+		func(c elastic.Cluster) elastic.Policy { return newOurs(c) }))
+}
+
+// ours hands what is known of jobs to the core, as integers, and seats what the core
+// chose.
+type ours struct {
+	cluster elastic.Cluster
+	rules   share.SizeRules
+	sizes   [][]int
+	kinds   map[string]*kindTime
+	restart map[string]int64
+}
+
+// kindTime is what was learned of the jobs of one kind that ended.
+type kindTime struct {
+	n          float64
+	work       float64 // examples, by worth
+	gpuSeconds float64
+}
+
+func newOurs(c elastic.Cluster) *ours {
+	p := &ours{cluster: c, rules: share.DefaultSizeRules(), kinds: map[string]*kindTime{}}
+	for _, t := range c {
+		p.sizes = append(p.sizes, waySizes(t))
+	}
+	return p
+}
+
+// waySizes are the sizes that are offered on a type: powers of two within a node,
+// then whole nodes.
+func waySizes(t elastic.Type) []int {
+	var sizes []int
+	for n := 1; n < t.PerNode; n *= 2 {
+		sizes = append(sizes, n)
+	}
+	for n := t.PerNode; n <= min(t.GPUs(), mostGPUs); n += t.PerNode {
+		sizes = append(sizes, n)
+	}
+	return sizes
+}
+
+// Ended learns from a job that ended.
+func (p *ours) Ended(kind string, work, gpuSeconds float64) {
+	k := p.kinds[kind]
+	if k == nil {
+		k = new(kindTime)
+		p.kinds[kind] = k
+	}
+	k.n++
+	k.work += work
+	k.gpuSeconds += gpuSeconds
+}
+
+// Constants of what is not known yet.
+const (
+	firstGPUs   = 4                // most GPUs of a job that measured nothing
+	firstPower  = 0.9              // GPUs of such a job count with this power
+	unknownTime = 1200             // seconds on one GPU, of a kind of which none ended
+	rateUnit    = 1000             // thousandths of the reference
+	longest     = 30 * 86400 * 1e3 // ms
+)
+
+// Round is the policy.
+func (p *ours) Round(_ int64, jobs []elastic.Job) []elastic.Seat {
+	room := make([]int64, len(p.cluster))
+	for t, typ := range p.cluster {
+		room[t] = int64(typ.GPUs())
+	}
+	sizings := make([]share.Sizing, len(jobs))
+	for i := range jobs {
+		sizings[i] = p.sizing(&jobs[i])
+	}
+	chosen := share.Sizes(room, sizings, p.rules)
+	wants := make([]want, len(jobs))
+	for i, w := range chosen {
+		if w >= 0 {
+			way := sizings[i].Ways[w]
+			wants[i] = want{int(way.Class), int(way.GPUs)}
+		}
+	}
+	return pack(p.cluster, jobs, wants)
+}
+
+// sizing describes a job to the core.
+func (p *ours) sizing(j *elastic.Job) share.Sizing {
+	s := share.Sizing{Key: chance.Hash(uint64(j.ID)), Now: -1, Restart: j.Restart * 1000, Fixed: j.Restarting}
+	reference, whole := 0.0, 0.0
+	for t, typ := range p.cluster {
+		one := j.Single(t)
+		if j.Tried {
+			one, _ = j.Goodput(t, 1, 1)
+		}
+		reference += one * float64(typ.GPUs())
+		whole += float64(typ.GPUs())
+	}
+	reference /= whole
+	for t, typ := range p.cluster {
+		for _, gpus := range p.sizes[t] {
+			rate := j.Single(t) * math.Pow(float64(gpus), firstPower)
+			held := !j.Seat.Empty() && j.Seat.Type == t && len(j.Seat.Nodes) == gpus
+			if j.Tried {
+				if gpus > j.Most && !held {
+					break
+				}
+				rate, _ = j.Goodput(t, (gpus+typ.PerNode-1)/typ.PerNode, gpus)
+			} else if gpus > firstGPUs {
+				break
+			}
+			if held {
+				s.Now = len(s.Ways)
+			}
+			s.Ways = append(s.Ways, share.Way{Class: int32(t), GPUs: int32(gpus), Rate: int64(rate / reference * rateUnit)})
+		}
+	}
+	s.Left = int64(min(p.left(j, reference)*1000, longest))
+	s.Fixed = s.Fixed && s.Now >= 0
+	return s
+}
+
+// left is what a job is expected to need yet, in seconds at the reference rate.
+func (p *ours) left(j *elastic.Job, reference float64) float64 {
+	k := p.kinds[j.Kind]
+	switch {
+	case k != nil && !j.Tried:
+		return k.gpuSeconds / k.n
+	case k != nil:
+		return max(k.work/k.n-j.Done, 0) / reference
+	case j.Tried:
+		return unknownTime + j.Done/reference
+	}
+	return unknownTime
+}
+
+// want is a size that a job is to have; no GPUs is none.
+type want struct{ typ, gpus int }
+
+// pack seats jobs. Who keeps a size keeps the place, unless room must be made: then
+// the node that holds least gives way.
+func pack(c elastic.Cluster, jobs []elastic.Job, wants []want) []elastic.Seat {
+	seats := make([]elastic.Seat, len(jobs))
+	for t, typ := range c {
+		keep := map[int]bool{}
+		var order []int
+		for i, w := range wants {
+			if w.typ != t || w.gpus == 0 {
+				continue
+			}
+			order = append(order, i)
+			keep[i] = !jobs[i].Seat.Empty() && jobs[i].Seat.Type == t && len(jobs[i].Seat.Nodes) == w.gpus
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return wants[b].gpus - wants[a].gpus })
+		for !packType(typ, jobs, wants, order, keep, seats) {
+			if !release(typ, jobs, wants, order, keep) {
+				break
+			}
+		}
+	}
+	return seats
+}
+
+// packType seats the jobs of one type, and says whether all found room.
+func packType(typ elastic.Type, jobs []elastic.Job, wants []want, order []int, keep map[int]bool, seats []elastic.Seat) bool {
+	free := slices.Repeat([]int{typ.PerNode}, typ.Nodes)
+	for _, i := range order {
+		if keep[i] {
+			seats[i] = jobs[i].Seat
+			for _, n := range jobs[i].Seat.Nodes {
+				free[n]--
+			}
+		}
+	}
+	for _, i := range order {
+		if keep[i] {
+			continue
+		}
+		seats[i] = elastic.Seat{Type: wants[i].typ}
+		for left := wants[i].gpus; left > 0; {
+			take, best := min(left, typ.PerNode), -1
+			for n := range free {
+				if free[n] >= take && (best < 0 || free[n] < free[best]) {
+					best = n
+				}
+			}
+			if best < 0 {
+				return false
+			}
+			seats[i].Nodes = append(seats[i].Nodes, slices.Repeat([]int{best}, take)...)
+			free[best] -= take
+			left -= take
+		}
+		slices.Sort(seats[i].Nodes)
+	}
+	return true
+}
+
+// release lets the jobs of the node that holds fewest GPUs of small jobs move.
+func release(typ elastic.Type, jobs []elastic.Job, wants []want, order []int, keep map[int]bool) bool {
+	held := make([]int, typ.Nodes)
+	for _, i := range order {
+		if keep[i] && wants[i].gpus < typ.PerNode {
+			held[jobs[i].Seat.Nodes[0]] += wants[i].gpus
+		}
+	}
+	best := -1
+	for n, h := range held {
+		if h > 0 && (best < 0 || h < held[best]) {
+			best = n
+		}
+	}
+	found := false
+	for _, i := range order {
+		if !keep[i] {
+			continue
+		}
+		if best < 0 || wants[i].gpus < typ.PerNode && jobs[i].Seat.Nodes[0] == best {
+			keep[i], found = false, true
+		}
+	}
+	return found
+}
