@@ -8,6 +8,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/gang"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
@@ -313,8 +314,12 @@ func (s *sweep) serveGroup(unit cluster.GroupID) {
 	}
 	best, spot := (*yield.Set)(nil), cluster.Spot{}
 	for _, d := range s.domainsOf(unit) {
+		if s.ways.GaveUp() {
+			break
+		}
 		t := s.takerOf(unit)
-		set := s.ways.Way(t, d.nodes, func(evict func() ([]cluster.NodeID, bool)) bool { return s.trial(unit, d.spot, evict) })
+		guess := func() []*yield.Set { return s.guess(unit, d.nodes) }
+		set := s.ways.Way(t, d.nodes, guess, func(evict func() ([]cluster.NodeID, bool)) bool { return s.trial(unit, d.spot, evict) })
 		if set != nil && (best == nil || set.Cost.Compare(&best.Cost) < 0) {
 			best, spot = set, d.spot
 		}
@@ -343,13 +348,29 @@ func (s *sweep) serveGroup(unit cluster.GroupID) {
 const fewNodes = 16
 
 // unveil tells the search what has changed by a start.
-func (s *sweep) unveil(mark cluster.Mark) {
+func (s *sweep) unveil(mark cluster.Mark) { s.stir(s.stirred(mark)) }
+
+// stand is a pod and a node that it was on, or is on now.
+type stand struct {
+	pod  cluster.PodID
+	node cluster.NodeID
+}
+
+// stirred lists where pods have been placed or evicted since a mark.
+func (s *sweep) stirred(mark cluster.Mark) (out []stand) {
 	for _, pod := range s.txn.TouchedSince(mark) {
 		for _, node := range [...]cluster.NodeID{s.txn.Base().Pod(pod).Placement.Node, s.txn.View().Pod(pod).Placement.Node} {
 			if node != cluster.None {
-				s.ways.Moved(pod, node)
+				out = append(out, stand{pod, node})
 			}
 		}
+	}
+	return out
+}
+
+func (s *sweep) stir(all []stand) {
+	for _, at := range all {
+		s.ways.Moved(at.pod, at.node)
 	}
 }
 
@@ -447,41 +468,88 @@ func (s *sweep) takerOf(unit cluster.GroupID) *yield.Taker {
 
 // serveMembers finds room for as many members as a group lacks, one by one.
 func (s *sweep) serveMembers(unit cluster.GroupID) {
-	v := s.txn.View()
-	g := v.Group(unit)
-	missing := int(g.Minimum - g.Placed)
 	t := s.try()
-	var sets []*yield.Set
-	members := s.squads[unit].members
+	freed := s.freed
+	sets, all := s.seatMembers(unit, nil)
+	if !all {
+		s.freed = freed
+		s.forget(t, sets)
+		return
+	}
+	s.restore(sets)
+	s.keep(t)
+}
+
+// guess is who gives way in some nodes where members find room one by one. Everything
+// is as before afterwards.
+func (s *sweep) guess(unit cluster.GroupID, nodes []cluster.NodeID) []*yield.Set {
+	t := s.try()
+	freed := s.freed
+	sets, all := s.seatMembers(unit, nodes)
+	s.freed = freed
+	s.forget(t, sets)
+	if !all {
+		return nil
+	}
+	return sets
+}
+
+// forget undoes what was tried, and tells the search.
+func (s *sweep) forget(t trial, sets []*yield.Set) {
+	stirred := s.stirred(t.mark)
+	s.regret(t)
+	for _, set := range sets {
+		s.ways.Restore(set.Victims())
+	}
+	s.stir(stirred)
+}
+
+// seatMembers places as many members as a unit lacks where there is room, or the least
+// has to go, one by one, on some nodes; nil: on any.
+func (s *sweep) seatMembers(unit cluster.GroupID, nodes []cluster.NodeID) (sets []*yield.Set, all bool) {
+	v := s.txn.View()
+	missing := int(v.TreeMinimum(unit) - v.Group(unit).TreePlaced)
+	members := slices.Clone(s.squads[unit].members)
 	s.inOrder(members)
-	for _, pod := range members {
+	for i, pod := range members {
 		if missing == 0 {
 			break
 		}
-		if !fit.Queue(v, pod, v.Pod(pod).Spec.Shape).None() {
+		if len(members)-i < missing {
+			return sets, false
+		}
+		shape := v.Pod(pod).Spec.Shape
+		if !fit.Queue(v, pod, shape).None() {
 			continue
 		}
-		if s.fill(pod) {
+		if nodes == nil && s.fill(pod) || nodes != nil && s.fillAmong(pod, shape, nodes) {
 			missing--
 			continue
 		}
 		taker := s.taker(pod)
-		set := s.ways.Best(taker)
+		var set *yield.Set
+		if nodes == nil {
+			set = s.ways.Best(taker)
+		} else {
+			set = s.ways.BestOn(taker, nodes)
+		}
 		if set == nil || !s.carry(taker, set) {
 			continue
 		}
 		sets = append(sets, set)
 		missing--
 	}
-	if missing > 0 {
-		s.regret(t)
-		for _, set := range sets {
-			s.ways.Restore(set.Victims())
-		}
-		return
+	return sets, missing <= 0
+}
+
+// fillAmong places a pod on room that is free now on some nodes.
+func (s *sweep) fillAmong(pod cluster.PodID, shape cluster.ShapeID, nodes []cluster.NodeID) bool {
+	node := s.chooseAmong(pod, shape, gang.Where{Nodes: nodes, Island: cluster.None})
+	if node == cluster.None || !s.take(pod, shape, node, cluster.None) {
+		return false
 	}
-	s.restore(sets)
-	s.keep(t)
+	s.ways.Moved(pod, node)
+	return true
 }
 
 // restore puts back those who need not go after all, the dearest sets first.

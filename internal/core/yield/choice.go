@@ -78,9 +78,29 @@ func (s *Search) choicesOn(nodes []cluster.NodeID, t *Taker) []choice {
 		return s.offered(s.stockOf(nodes[0]).choices, t)
 	}
 	var out []choice
-	s.trees = s.trees[:0]
+	var trees []cluster.GroupID
 	for _, node := range nodes {
-		out, _ = s.choicesAt(node, nodes, out)
+		stock := s.stockOf(node).choices
+		for i := range stock {
+			c := stock[i]
+			group := s.base.Pod(c.pods[0]).Spec.Group
+			if group == cluster.None || c.slice {
+				if c.alike != 0 { // on another node it is not
+					c.alike = chance.Fold(c.alike, s.base.Node(node).Key) | 1
+				}
+				out = append(out, c)
+				continue
+			}
+			root := s.txn.View().Root(group)
+			if slices.Contains(trees, root) {
+				continue
+			}
+			trees = append(trees, root)
+			if all, ok := s.weigh(s.treeOf(root), nodes); ok {
+				all.alike = 0
+				out = append(out, all)
+			}
+		}
 	}
 	sortChoices(out)
 	return s.offered(out, t)

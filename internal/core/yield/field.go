@@ -99,6 +99,20 @@ func (s *Search) Best(t *Taker) *Set {
 	return nil
 }
 
+// BestOn returns the cheapest set on any of some nodes.
+func (s *Search) BestOn(t *Taker, nodes []cluster.NodeID) *Set {
+	f := &field{nodes: nodes}
+	s.plant(f, func(*choice) bool { return true })
+	s.follow(f, t, func(c *choice) bool { return s.ours(c, t) && c.top < t.Priority || s.over(c, t) })
+	for !s.GaveUp() && len(f.plots) > 0 {
+		if p := f.plots[0]; p.set != nil {
+			return p.set
+		}
+		s.examine(f, t)
+	}
+	return nil
+}
+
 // clear drops entries that are void from the head of a field.
 func (s *Search) clear(f *field) {
 	for len(f.plots) > 0 && f.plots[0].version != s.versions[f.plots[0].node] {
@@ -179,6 +193,7 @@ func (s *Search) farField(t *Taker, scope share.Scope) *field {
 
 // plant leaves a field the nodes where something is admitted.
 func (s *Search) plant(f *field, admit func(*choice) bool) {
+	f.nodes = slices.Clone(f.nodes)
 	slices.Sort(f.nodes)
 	f.nodes = slices.DeleteFunc(slices.Compact(f.nodes), func(node cluster.NodeID) bool {
 		stock := s.stockOf(node).choices

@@ -2,6 +2,7 @@ package yield
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
@@ -192,17 +193,28 @@ const setsListed = 3000
 // listedAsOne is how many sets that are only listed count as one that is tried.
 const listedAsOne = 64
 
-// exact lists sets from the cheapest on until one leaves room; known is false where
-// they are too many.
+// exact lists sets of choices on a node from the cheapest on until one leaves room;
+// known is false where they are too many.
 func (s *Search) exact(node cluster.NodeID, t *Taker, choices []choice, straddle bool) (set *Set, known bool) {
+	l := lister{
+		search:   s,
+		suffices: func(sum *cluster.Amount) bool { return s.suffices(node, t, sum) },
+		try:      func(picked []choice) *Set { return s.try(node, t, picked, straddle) },
+		tries:    math.MaxInt,
+	}
+	return l.exact(choices)
+}
+
+// exact goes through the bands, the lowest first. Each set has one of the highest band:
+// those without were tried before.
+func (l *lister) exact(choices []choice) (set *Set, known bool) {
 	from := 0
 	for from < len(choices) {
 		to := from + 1
 		for to < len(choices) && choices[to].band == choices[from].band {
 			to++
 		}
-		// Each set has one of the highest band; those without were tried before.
-		if set, known := s.inBand(node, t, choices[:to], choices[from].band, straddle); set != nil || !known {
+		if set, known := l.inBand(choices[:to], choices[from].band); set != nil || !known {
 			return set, known
 		}
 		from = to
@@ -210,18 +222,18 @@ func (s *Search) exact(node cluster.NodeID, t *Taker, choices []choice, straddle
 	return nil, true
 }
 
-func (s *Search) inBand(node cluster.NodeID, t *Taker, choices []choice, band int32, straddle bool) (set *Set, known bool) {
-	if !s.enough(node, t, choices) {
-		return nil, true
-	}
-	l := lister{search: s, node: node, t: t, band: band}
-	slots := 0
+func (l *lister) inBand(choices []choice, band int32) (set *Set, known bool) {
+	sum, slots := cluster.Amount{}, 0
 	for i := range choices {
+		sum = sum.Plus(&choices[i].here)
 		if choices[i].slice {
 			slots++
 		}
 	}
-	l.order(choices)
+	if !l.suffices(&sum) {
+		return nil, true
+	}
+	l.order(choices, band)
 	for wholes := range len(choices) - slots + 1 {
 		for sliced := range slots + 1 {
 			if wholes+sliced == 0 {
@@ -229,13 +241,16 @@ func (s *Search) inBand(node cluster.NodeID, t *Taker, choices []choice, band in
 			}
 			l.found, l.listed = l.found[:0], 0
 			l.list(0, wholes, sliced)
-			s.left -= int64(l.listed / listedAsOne)
-			if l.listed >= setsListed || s.GaveUp() {
-				return nil, s.GaveUp()
+			l.search.left -= int64(l.listed / listedAsOne)
+			if l.listed >= setsListed || l.search.GaveUp() {
+				return nil, l.search.GaveUp()
 			}
 			slices.SortFunc(l.found, func(a, b candidate) int { return a.cost.Compare(&b.cost) })
 			for i := range l.found {
-				if set := s.try(node, t, l.pick(&l.found[i]), straddle); set != nil {
+				if l.tries--; l.tries < 0 {
+					return nil, false
+				}
+				if set := l.try(l.pick(&l.found[i])); set != nil {
 					return set, true
 				}
 			}
@@ -246,14 +261,15 @@ func (s *Search) inBand(node cluster.NodeID, t *Taker, choices []choice, band in
 
 // lister lists the sets of so many wholes and slices.
 type lister struct {
-	search  *Search
-	node    cluster.NodeID
-	t       *Taker
-	band    int32
-	choices []choice // alike ones next to each other, the cheapest first
-	picked  []int32
-	found   []candidate
-	listed  int
+	search   *Search
+	suffices func(sum *cluster.Amount) bool // says whether so much more may be enough
+	try      func(picked []choice) *Set
+	tries    int // how many more sets may be tried
+	band     int32
+	choices  []choice // alike ones next to each other, the cheapest first
+	picked   []int32
+	found    []candidate
+	listed   int
 }
 
 type candidate struct {
@@ -261,7 +277,8 @@ type candidate struct {
 	picked []int32
 }
 
-func (l *lister) order(choices []choice) {
+func (l *lister) order(choices []choice, band int32) {
+	l.band = band
 	l.choices = slices.Clone(choices)
 	slices.SortStableFunc(l.choices, func(a, b choice) int {
 		return cmp.Or(compareBools(a.slice, b.slice), cmp.Compare(a.alike, b.alike), cmp.Compare(a.band, b.band))
@@ -308,7 +325,7 @@ func (l *lister) note() {
 		tie += chance.Mix(c.key)
 	}
 	cost.Tie = tie
-	if cost.Band == l.band && l.search.suffices(l.node, l.t, &sum) {
+	if cost.Band == l.band && l.suffices(&sum) {
 		l.found = append(l.found, candidate{cost: cost, picked: slices.Clone(l.picked)})
 	}
 }

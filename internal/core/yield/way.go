@@ -1,44 +1,62 @@
 package yield
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
 // Trial is something that is tried out: it evicts, looks whether the taker can be
 // placed, and leaves everything as it was.
 type Trial func(evict func() (nodes []cluster.NodeID, ok bool)) bool
 
-// allListed bounds the choices of which all sets are listed.
-const allListed = 10
+// mostTried bounds the sets that are tried one by one, the cheapest first, before all
+// that may be taken is, and what is not needed is given back.
+const mostTried = 100
 
-// mostPruned bounds the choices that are looked at where not all sets are listed: the
-// cheapest of a rack.
+// mostPruned bounds the choices that are looked at where sets are not tried one by one:
+// the cheapest of a rack.
 const mostPruned = 256
 
-// Way finds who gives way to a group in a set of nodes: all sets are tried from the
-// cheapest on where they are few; else all that may be taken is, and what is not needed
-// is given back, the dearest first.
-func (s *Search) Way(t *Taker, nodes []cluster.NodeID, trial Trial) *Set {
+// Way finds who gives way to a group in a set of nodes, which are in order: sets are
+// tried from the cheapest on where few have to go. Else it begins with a guess, the sets
+// that leave room for one member after the other, or with all that may be taken, and
+// gives back what is not needed, the dearest first.
+func (s *Search) Way(t *Taker, nodes []cluster.NodeID, guess func() []*Set, trial Trial) *Set {
 	choices := s.choicesOn(nodes, t)
 	if len(choices) == 0 || !s.domainSuffices(nodes, t, choices) {
 		return nil
 	}
 	w := way{search: s, t: t, nodes: nodes, trial: trial}
+	crossing := slices.ContainsFunc(choices, func(c choice) bool { return c.cross })
+	var members []choice
+	guessed := false
 	for _, straddle := range [...]bool{false, true} {
-		var set *Set
-		if len(choices) <= allListed {
-			set = w.listed(choices, straddle)
-		} else {
-			set = w.pruned(choices, straddle)
+		set, known := w.listed(choices, straddle)
+		if !known {
+			if !guessed {
+				members, guessed = union(guess()), true
+			}
+			set = w.trimmed(members, straddle)
+			if other := w.pruned(choices, straddle); other != nil && (set == nil || other.Cost.Compare(&set.Cost) < 0) {
+				set = other
+			}
 		}
-		if set != nil || !slices.ContainsFunc(choices, func(c choice) bool { return c.cross }) {
+		if set != nil || !crossing || s.GaveUp() {
 			return set
 		}
 	}
 	return nil
+}
+
+// union joins sets, the cheapest choices first.
+func union(sets []*Set) (out []choice) {
+	for _, set := range sets {
+		out = append(out, set.choices...)
+	}
+	sortChoices(out)
+	return out
 }
 
 type way struct {
@@ -54,10 +72,14 @@ func (s *Search) domainSuffices(nodes []cluster.NodeID, t *Taker, choices []choi
 	for i := range choices {
 		sum.Milli += choices[i].here.Milli // slices count twice, which is as well
 	}
+	return s.idle(nodes)+sum.Milli >= t.Need.Milli
+}
+
+func (s *Search) idle(nodes []cluster.NodeID) (sum quantity.MilliGPU) {
 	for _, id := range nodes {
-		sum.Milli += s.txn.View().Node(id).FreeMilli
+		sum += s.txn.View().Node(id).FreeMilli
 	}
-	return sum.Milli >= t.Need.Milli
+	return sum
 }
 
 // try takes a set in a trial.
@@ -84,34 +106,16 @@ func (w *way) try(choices []choice, straddle bool) *Set {
 	return set
 }
 
-// listed tries all sets, the cheapest first.
-func (w *way) listed(choices []choice, straddle bool) *Set {
-	var found []candidate
-	for mask := 1; mask < 1<<len(choices); mask++ {
-		c := candidate{}
-		sum := []choice(nil)
-		for rest := mask; rest != 0; rest &= rest - 1 {
-			i := bits.TrailingZeros(uint(rest))
-			c.picked = append(c.picked, int32(i))
-			c.cost = c.cost.with(&choices[i])
-			c.cost.Tie += choices[i].key
-			sum = append(sum, choices[i])
-		}
-		if w.search.domainSuffices(w.nodes, w.t, sum) {
-			found = append(found, c)
-		}
+// listed tries sets, the cheapest first; known is false where they are too many.
+func (w *way) listed(choices []choice, straddle bool) (set *Set, known bool) {
+	idle := w.search.idle(w.nodes)
+	l := lister{
+		search:   w.search,
+		suffices: func(sum *cluster.Amount) bool { return idle+sum.Milli >= w.t.Need.Milli },
+		try:      func(picked []choice) *Set { return w.try(picked, straddle) },
+		tries:    mostTried,
 	}
-	slices.SortFunc(found, func(a, b candidate) int { return a.cost.Compare(&b.cost) })
-	l := lister{choices: choices}
-	for i := range found {
-		if w.search.GaveUp() {
-			return nil
-		}
-		if set := w.try(l.pick(&found[i]), straddle); set != nil {
-			return set
-		}
-	}
-	return nil
+	return l.exact(choices)
 }
 
 // pruned takes all that may be taken up to the first that makes room, by halving, and
@@ -135,12 +139,24 @@ func (w *way) pruned(choices []choice, straddle bool) *Set {
 			low = mid + 1
 		}
 	}
-	taken := slices.Clone(may[:high])
-	for i := len(taken) - 1; i >= 0 && !s.GaveUp(); i-- {
+	return w.trimmed(may[:high], straddle)
+}
+
+// trimmed gives back what is not needed of a set, the dearest first; nil where it does
+// not make room.
+func (w *way) trimmed(taken []choice, straddle bool) *Set {
+	if len(taken) == 0 {
+		return nil
+	}
+	set := w.try(taken, straddle)
+	for i := len(taken) - 1; set != nil && i >= 0 && !w.search.GaveUp(); i-- {
 		less := slices.Delete(slices.Clone(taken), i, i+1)
-		if len(less) > 0 && s.domainSuffices(w.nodes, w.t, less) && w.try(less, straddle) != nil {
-			taken = less
+		if len(less) == 0 || !w.search.domainSuffices(w.nodes, w.t, less) {
+			continue
+		}
+		if fewer := w.try(less, straddle); fewer != nil {
+			taken, set = less, fewer
 		}
 	}
-	return w.try(taken, straddle)
+	return set
 }
