@@ -93,12 +93,16 @@ func TestGroupVictimsAgainstAllSets(t *testing.T) {
 	for _, of := range []struct {
 		name  string
 		level cluster.Level
-	}{{"one node", cluster.LevelNode}, {"one rack", cluster.LevelRack}, {"anywhere", cluster.LevelZone}} {
+		bare  int // nodes without cards besides: on many nodes members are searched room for one by one
+	}{{"one node", cluster.LevelNode, 0}, {"one rack", cluster.LevelRack, 0}, {"anywhere", cluster.LevelZone, 0}, {"anywhere of many", cluster.LevelZone, 16}} {
 		t.Run(of.name, func(t *testing.T) {
 			cases := casesAsked(60, 700)
 			var o verdicts
 			for seed := int64(1e6); o.asked < cases && seed < 1e6+60*cases; seed++ {
 				d, queues := drawTown(t, seed)
+				for i := range of.bare {
+					d.apply(world.NodeAdded{Name: fmt.Sprintf("bare%d", i), CPU: 8000, Memory: 64 * quantity.GiB, Pods: 10, Life: cluster.LifeReady, Authority: cluster.AuthorityAgent})
+				}
 				e := world.GroupAdded{Name: "takers", Minimum: int32(2 + d.below(3)), Queue: queues[d.below(int64(len(queues)))]}
 				if of.level != cluster.LevelZone {
 					e.Topology = []cluster.TopologyWish{{Level: of.level, Required: true}}

@@ -308,22 +308,7 @@ func (s *sweep) serveGroup(unit cluster.GroupID) {
 		s.unveil(mark)
 		return
 	}
-	if !r.shaped(unit) && r.txn.View().Nodes.Len() > fewNodes {
-		s.serveMembers(unit)
-		return
-	}
-	best, spot := (*yield.Set)(nil), cluster.Spot{}
-	for _, d := range s.domainsOf(unit) {
-		if s.ways.GaveUp() {
-			break
-		}
-		t := s.takerOf(unit)
-		guess := func() []*yield.Set { return s.guess(unit, d.nodes) }
-		set := s.ways.Way(t, d.nodes, guess, func(evict func() ([]cluster.NodeID, bool)) bool { return s.trial(unit, d.spot, evict) })
-		if set != nil && (best == nil || set.Cost.Compare(&best.Cost) < 0) {
-			best, spot = set, d.spot
-		}
-	}
+	best, spot := s.waysFor(unit)
 	if best == nil {
 		return
 	}
@@ -343,9 +328,25 @@ func (s *sweep) serveGroup(unit cluster.GroupID) {
 	s.explain(own.members[0], best, before)
 }
 
-// fewNodes is up to how many nodes a group without wishes is searched room for as one:
-// on more, member by member.
-const fewNodes = 16
+// waysFor finds who gives way to a unit, in the best of its domains.
+func (s *sweep) waysFor(unit cluster.GroupID) (best *yield.Set, spot cluster.Spot) {
+	domains := s.domainsOf(unit)
+	for i := 0; i < len(domains) && !s.ways.GaveUp(); i++ {
+		d := &domains[i]
+		among := d.nodes
+		if !d.spot.Set {
+			among = nil // any
+		}
+		guess := func() []*yield.Set { return s.guess(unit, among) }
+		set := s.ways.Way(s.takerOf(unit), d.nodes, guess, func(evict func() ([]cluster.NodeID, bool)) bool {
+			return s.trial(unit, d.spot, evict)
+		})
+		if set != nil && (best == nil || set.Cost.Compare(&best.Cost) < 0) {
+			best, spot = set, d.spot
+		}
+	}
+	return best, spot
+}
 
 // unveil tells the search what has changed by a start.
 func (s *sweep) unveil(mark cluster.Mark) { s.stir(s.stirred(mark)) }
@@ -466,20 +467,6 @@ func (s *sweep) takerOf(unit cluster.GroupID) *yield.Taker {
 	return t
 }
 
-// serveMembers finds room for as many members as a group lacks, one by one.
-func (s *sweep) serveMembers(unit cluster.GroupID) {
-	t := s.try()
-	freed := s.freed
-	sets, all := s.seatMembers(unit, nil)
-	if !all {
-		s.freed = freed
-		s.forget(t, sets)
-		return
-	}
-	s.restore(sets)
-	s.keep(t)
-}
-
 // guess is who gives way in some nodes where members find room one by one. Everything
 // is as before afterwards.
 func (s *sweep) guess(unit cluster.GroupID, nodes []cluster.NodeID) []*yield.Set {
@@ -550,33 +537,6 @@ func (s *sweep) fillAmong(pod cluster.PodID, shape cluster.ShapeID, nodes []clus
 	}
 	s.ways.Moved(pod, node)
 	return true
-}
-
-// restore puts back those who need not go after all, the dearest sets first.
-func (s *sweep) restore(sets []*yield.Set) {
-	base := s.txn.Base()
-	slices.SortFunc(sets, func(a, b *yield.Set) int { return cmp.Or(b.Cost.Compare(&a.Cost), cmp.Compare(a.Node, b.Node)) })
-	for _, set := range sets {
-		touched, _ := s.txn.TouchedNodes()
-		before := trial{mark: s.txn.Mark(), touched: len(touched)}
-		victims, back := set.Victims(), true
-		for _, id := range victims {
-			if s.placed(id) || s.txn.Place(id, base.Pod(id).Placement) != nil {
-				back = false
-				break
-			}
-			s.memo.touch(base.Pod(id).Placement.Node)
-		}
-		if !back {
-			s.undo(before)
-			continue
-		}
-		s.ways.Restore(victims)
-		for _, id := range victims {
-			s.used(base.Pod(id).Spec.Queue)
-			delete(s.because, id)
-		}
-	}
 }
 
 // potential is how far queues are above their shares in all.

@@ -15,8 +15,8 @@ type Trial func(evict func() (nodes []cluster.NodeID, ok bool)) bool
 // that may be taken is, and what is not needed is given back.
 const mostTried = 100
 
-// mostPruned bounds the choices that are looked at where sets are not tried one by one:
-// the cheapest of a rack.
+// mostPruned bounds the choices of which sets are tried one by one, and how many are
+// taken to be given back: the cheapest of a rack.
 const mostPruned = 256
 
 // Way finds who gives way to a group in a set of nodes, which are in order: sets are
@@ -33,14 +33,20 @@ func (s *Search) Way(t *Taker, nodes []cluster.NodeID, guess func() []*Set, tria
 	var members []choice
 	guessed := false
 	for _, straddle := range [...]bool{false, true} {
-		set, known := w.listed(choices, straddle)
+		var set *Set
+		few, known := len(choices) <= mostPruned, false
+		if few {
+			set, known = w.listed(choices, straddle)
+		}
 		if !known {
 			if !guessed {
-				members, guessed = union(guess()), true
+				members, guessed = s.union(choices, guess()), true
 			}
 			set = w.trimmed(members, straddle)
-			if other := w.pruned(choices, straddle); other != nil && (set == nil || other.Cost.Compare(&set.Cost) < 0) {
-				set = other
+			if few || set == nil {
+				if other := w.pruned(choices, straddle); other != nil && (set == nil || other.Cost.Compare(&set.Cost) < 0) {
+					set = other
+				}
 			}
 		}
 		if set != nil || !crossing || s.GaveUp() {
@@ -50,12 +56,34 @@ func (s *Search) Way(t *Taker, nodes []cluster.NodeID, guess func() []*Set, tria
 	return nil
 }
 
-// union joins sets, the cheapest choices first.
-func union(sets []*Set) (out []choice) {
+// union is what the choices of sets come to, of those that may be taken: who gives a
+// slice in one set and goes whole in another goes whole.
+func (s *Search) union(choices []choice, sets []*Set) (out []choice) {
+	v := s.txn.View()
+	gone := make(map[cluster.PodID]bool)
+	whole := make(map[cluster.GroupID]bool)
 	for _, set := range sets {
-		out = append(out, set.choices...)
+		for i := range set.choices {
+			c := &set.choices[i]
+			if group := s.base.Pod(c.pods[0]).Spec.Group; group != cluster.None && !c.slice {
+				whole[v.Root(group)] = true
+			}
+			for _, pod := range c.pods {
+				gone[pod] = true
+			}
+		}
 	}
-	sortChoices(out)
+	for i := range choices {
+		c := &choices[i]
+		group := s.base.Pod(c.pods[0]).Spec.Group
+		takes := gone[c.pods[0]]
+		if group != cluster.None {
+			takes = whole[v.Root(group)] != c.slice && (gone[c.pods[0]] || !c.slice)
+		}
+		if takes {
+			out = append(out, *c)
+		}
+	}
 	return out
 }
 
