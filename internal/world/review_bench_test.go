@@ -99,5 +99,9 @@ func benchmarkReview(b *testing.B, jobs, queues, room int, reclaim bool) {
 			}
 		}
 		report(b, times, decided)
+		if reclaim {
+			b.StopTimer()
+			b.ReportMetric(float64(settle(b, w, w.Now(), 10, 100)), "rounds")
+		}
 	})
 }
