@@ -153,6 +153,9 @@ func (e PodAdded) apply(w *World) error {
 		Spec: spec, Key: chance.HashString(e.UID), Phase: cluster.PhaseWaiting, Placement: cluster.Nowhere(),
 		Kin: w.kinOf(&who), LastNode: cluster.None, Intent: cluster.None, Budget: cluster.None, Arrived: arrived,
 	}, reuse)
+	if job != cluster.None {
+		w.ledger.EditPod(id).Ran = w.ledger.Job(job).Ran
+	}
 	w.pods[e.Name] = id
 	w.know(id, who)
 	return nil
@@ -290,6 +293,11 @@ func (e PodRemoved) apply(w *World) error {
 		return err
 	}
 	w.dropIntent(id)
+	if p := w.ledger.Pod(id); p.Spec.Job != cluster.None {
+		if ran := p.RanFor(w.now); ran > w.ledger.Job(p.Spec.Job).Ran {
+			w.ledger.EditJob(p.Spec.Job).Ran = ran
+		}
+	}
 	w.ledger.SetRefused(id, cluster.Refusals{})
 	if w.ledger.Pod(id).Phase.Charged() {
 		w.ledger.Discharge(id, cluster.PhaseGone)

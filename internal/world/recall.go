@@ -74,11 +74,13 @@ type GroupRecalled struct {
 	Deadline moment.Instant
 }
 
-// JobRecalled is when a job was evicted last, and how often.
+// JobRecalled is when a job was evicted last, how often, and for how long pods of it
+// ran that are gone.
 type JobRecalled struct {
 	Name      string
 	Displaced moment.Instant
 	Evictions int32
+	Ran       moment.Span
 }
 
 // Excused says which nodes and queues facts have overdrawn.
@@ -89,8 +91,8 @@ func (w *World) Commitments() []Event {
 	v := w.View()
 	var out []Event
 	for _, name := range sortedKeys(w.jobs) {
-		if j := v.Job(w.jobs[name]); j.Known && j.Evictions > 0 {
-			out = append(out, JobRecalled{Name: name, Displaced: j.Displaced, Evictions: j.Evictions})
+		if j := v.Job(w.jobs[name]); j.Known && (j.Evictions > 0 || j.Ran > 0) {
+			out = append(out, JobRecalled{Name: name, Displaced: j.Displaced, Evictions: j.Evictions, Ran: j.Ran})
 		}
 	}
 	for _, name := range sortedKeys(w.pods) {
@@ -353,7 +355,7 @@ func (e JobRecalled) apply(w *World) error {
 		return fmt.Errorf("job %q: no such job", e.Name)
 	}
 	j := w.ledger.EditJob(id)
-	j.Displaced, j.Evictions = e.Displaced, e.Evictions
+	j.Displaced, j.Evictions, j.Ran = e.Displaced, e.Evictions, e.Ran
 	return nil
 }
 

@@ -134,6 +134,9 @@ func (v *View) jobDigest(j *Job) uint64 {
 	if j.Queue != None {
 		h = chance.Fold(h, v.Queues.At(int32(j.Queue)).Key)
 	}
+	if j.Ran > 0 {
+		h = chance.Hash(29, h, uint64(j.Ran))
+	}
 	if j.Preemptible {
 		h++
 	}

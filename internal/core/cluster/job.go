@@ -100,10 +100,16 @@ type Job struct {
 	// Evictions counts how often: pods that are told to go at one instant are once.
 	Displaced moment.Instant
 	Evictions int32
+	// Ran is how long pods of it that are gone ran: what it has had before those that
+	// come next.
+	Ran moment.Span
 }
 
 // Saves says whether the job can be asked to save its state before it goes.
 func (j *Job) Saves() bool { return j.Checkpoint.Write > 0 }
+
+// Resumes says whether a job that was interrupted goes on from a saved state.
+func (j *Job) Resumes() bool { return j.Checkpoint.Write > 0 || j.Checkpoint.Period > 0 }
 
 // Job returns a job for reading.
 func (v *View) Job(id JobID) *Job { return v.Jobs.At(int32(id)) }

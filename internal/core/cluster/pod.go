@@ -269,7 +269,7 @@ type Pod struct {
 	// counts how often.
 	Displaced moment.Instant
 	Evictions int32
-	// Ran is how long its earlier attempts ran.
+	// Ran is how long its earlier attempts ran, and pods of its job before it.
 	Ran moment.Span
 
 	// The list of its group's members.
@@ -294,4 +294,16 @@ func (p *Pod) RanFor(now moment.Instant) moment.Span {
 		return p.Ran
 	}
 	return p.Ran + now.Since(p.Started)
+}
+
+// RanFor is how long a pod, or any of its tree of groups, has run until now.
+func (v *View) RanFor(p *Pod, now moment.Instant) moment.Span {
+	if p.Spec.Group == None {
+		return p.RanFor(now)
+	}
+	most := moment.Span(0)
+	for id := range v.TreeMembers(v.Root(p.Spec.Group)) {
+		most = max(most, v.Pod(id).RanFor(now))
+	}
+	return most
 }

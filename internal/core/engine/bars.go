@@ -1,11 +1,20 @@
 package engine
 
-import "github.com/headrace-dev/headrace/internal/core/cluster"
+import (
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/yield"
+)
 
 // bars remembers to whom nobody may give way, as the cycle stands before anybody has.
 type bars struct {
 	*round
-	known map[ask]bool // of those with no more than the lowest priority
+	known map[graded]bool // of those with no more than the lowest priority
+}
+
+// graded names takers that ask for the same and are of one grade.
+type graded struct {
+	ask
+	grade yield.Grade
 }
 
 // barred says whether nobody may give way to a pod, nor to any of the unit without
@@ -40,11 +49,11 @@ func (b *bars) alone(pod cluster.PodID) bool {
 	if spec.Priority > b.txn.Base().LowestPriority {
 		return false
 	}
-	of := ask{spec.Queue, spec.Shape}
+	of := graded{ask{spec.Queue, spec.Shape}, b.grade(pod)}
 	barred, known := b.known[of]
 	if !known {
 		if b.known == nil {
-			b.known = make(map[ask]bool)
+			b.known = make(map[graded]bool)
 		}
 		barred = b.ways.Barred(b.taker(pod))
 		b.known[of] = barred

@@ -16,7 +16,7 @@ import (
 type Policy struct {
 	Name string
 
-	// Order sorts waiting pods, first to be tried first, totally. Nil: priority,
+	// Order sorts waiting pods, first to be tried first, totally. Nil: priority, tier,
 	// urgency, arrival.
 	Order func(v *cluster.View, c decision.Cycle, pods []cluster.PodID)
 
@@ -87,6 +87,20 @@ type Scarce struct {
 type Step struct {
 	Pod   cluster.PodID
 	Place cluster.Placement // node None: evict
+}
+
+// tiers set back what has run for long; none where nobody gives way.
+func (p *Policy) tiers() rank.Tiers {
+	if p.Yields == nil || p.Yields.PrioritiesAlone {
+		return nil
+	}
+	return p.Yields.Tiers
+}
+
+// grade is what others of a pod's queue have to be below to give way to it.
+func (r *round) grade(pod cluster.PodID) yield.Grade {
+	v := r.txn.Base()
+	return r.policy.Yields.GradeOf(&v.View, v.Pod(pod), r.cycle.Now)
 }
 
 func (p *Policy) tie(v *cluster.View, c decision.Cycle, node cluster.NodeID) uint64 {

@@ -117,7 +117,7 @@ func (r *round) takers() []cluster.PodID {
 func (r *round) mayTake(w *decision.Waiting) bool {
 	v := r.txn.Base()
 	spec := v.Pod(w.Pod).Spec
-	return (v.Queues.Len() > 0 || spec.Priority > v.LowestPriority) && !spec.PreemptNever && yield.Helps(w.Why.Code)
+	return (v.Queues.Len() > 0 || spec.Priority > v.LowestPriority || len(r.policy.Yields.Tiers) > 0) && !spec.PreemptNever && yield.Helps(w.Why.Code)
 }
 
 func (r *round) placed(pod cluster.PodID) bool {
@@ -132,7 +132,7 @@ func (s *sweep) serve(pod cluster.PodID) {
 		return
 	}
 	of := s.claimantOf(pod)
-	if no, known := s.hopeless[of]; known && spec.Priority <= no.priority {
+	if no, known := s.hopeless[of]; known && s.grade(pod) <= no.grade {
 		return
 	}
 	if s.freed && s.fill(pod) {
@@ -147,7 +147,7 @@ func (s *sweep) serve(pod cluster.PodID) {
 		return
 	}
 	end(false)
-	no := refusal{priority: spec.Priority, gaveUp: s.ways.GaveUp()}
+	no := refusal{grade: t.Grade, gaveUp: s.ways.GaveUp()}
 	if !no.gaveUp {
 		no.guarded = s.ways.Guarded(t)
 	}
@@ -180,7 +180,7 @@ func (r *round) taker(pod cluster.PodID) *yield.Taker {
 		}
 	}
 	return &yield.Taker{
-		Pod: pod, Queue: spec.Queue, Priority: spec.Priority, Need: shape.Ask(), Own: own, Class: class,
+		Pod: pod, Queue: spec.Queue, Priority: spec.Priority, Grade: r.grade(pod), Need: shape.Ask(), Own: own, Class: class,
 		Check: func(node cluster.NodeID) decision.Reason { return r.check(of, node) },
 		Tie:   func(node cluster.NodeID) uint64 { return r.policy.tie(v, r.cycle, node) },
 	}
@@ -272,7 +272,7 @@ func (s *sweep) serveUnit(unit cluster.GroupID) {
 	alike := s.likeness(unit)
 	if alike != 0 {
 		for _, pod := range s.squads[unit].members {
-			alike += chance.Mix(uint64(uint32(s.txn.View().Pod(pod).Spec.Priority)))
+			alike += chance.Mix(uint64(s.grade(pod)))
 		}
 		if at, known := s.refused[alike]; known && at == s.moves {
 			return
@@ -462,7 +462,7 @@ func (s *sweep) takerOf(unit cluster.GroupID) *yield.Taker {
 		shape := v.Shape(v.Pod(pod).Spec.Shape)
 		ask := shape.Ask()
 		t.Need = t.Need.Plus(&ask)
-		t.Priority = max(t.Priority, v.Pod(pod).Spec.Priority)
+		t.Priority, t.Grade = max(t.Priority, v.Pod(pod).Spec.Priority), max(t.Grade, s.grade(pod))
 	}
 	return t
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
 // sweep is one cycle's making way in progress.
@@ -37,9 +38,9 @@ type claimant struct {
 
 // refusal is why nobody gives way.
 type refusal struct {
-	priority int32
-	guarded  int32 // nodes that budgets and protection keep
-	gaveUp   bool
+	grade   yield.Grade
+	guarded int32 // nodes that budgets and protection keep
+	gaveUp  bool
 }
 
 // newSweep counts the claimants in line. Members of groups are counted one by one: their
@@ -89,7 +90,7 @@ func (s *sweep) tell(pod cluster.PodID, why *decision.Reason) *decision.Reason {
 	if unit := s.waitingUnit(pod); unit != cluster.None {
 		cut, asked := s.asked[unit]
 		gaveUp = gaveUp && !asked || cut
-	} else if no, asked := s.hopeless[s.claimantOf(pod)]; asked && s.txn.View().Pod(pod).Spec.Priority <= no.priority {
+	} else if no, asked := s.hopeless[s.claimantOf(pod)]; asked && s.grade(pod) <= no.grade {
 		if gaveUp = no.gaveUp; no.guarded > 0 {
 			out := *why
 			out.Guarded = no.guarded

@@ -26,7 +26,7 @@ func (r *round) lineUp(pods []cluster.PodID) {
 	}
 	if r.survey(); r.standing != nil {
 		r.line.shares = r.standing.Line(r.txn.View(), pods, func(a, b cluster.PodID) int {
-			return compare(&r.txn.Base().View, r.cycle, a, b)
+			return compare(&r.txn.Base().View, r.cycle, r.policy.tiers(), a, b)
 		})
 	}
 }
@@ -103,7 +103,7 @@ func Line(v *cluster.View, c decision.Cycle, p *Policy) []cluster.PodID {
 		p.Order(v, c, line)
 		return line
 	}
-	order := func(a, b cluster.PodID) int { return compare(v, c, a, b) }
+	order := func(a, b cluster.PodID) int { return compare(v, c, p.tiers(), a, b) }
 	standing := (*share.Standing)(nil)
 	if p.Shares {
 		standing = share.Survey(v)
@@ -133,12 +133,12 @@ func (r *round) bringForward(line []cluster.PodID) {
 		r.policy.Order(&v.View, r.cycle, line)
 		r.line.sorted = true
 	case r.line.forward >= sortAfter:
-		slices.SortFunc(line, func(a, b cluster.PodID) int { return compare(&v.View, r.cycle, a, b) })
+		slices.SortFunc(line, func(a, b cluster.PodID) int { return compare(&v.View, r.cycle, r.policy.tiers(), a, b) })
 		r.line.sorted = true
 	default:
 		first := 0
 		for i := range line {
-			if compare(&v.View, r.cycle, line[i], line[first]) < 0 {
+			if compare(&v.View, r.cycle, r.policy.tiers(), line[i], line[first]) < 0 {
 				first = i
 			}
 		}

@@ -18,7 +18,7 @@ const (
 // share that the taker is entitled to, and no priority is lower. It goes by what was so
 // when it was first asked.
 func (s *Search) Barred(t *Taker) bool {
-	if t.Priority > s.base.LowestPriority {
+	if s.outranks(t) {
 		return false
 	}
 	if s.standing == nil {
@@ -39,6 +39,33 @@ func (s *Search) Barred(t *Taker) bool {
 		return false
 	}
 	return !s.standing.Reclaims(s.txn.View(), t.Queue, &t.Need)
+}
+
+// outranks says whether somebody may be of a lower grade than a taker, in its queue.
+func (s *Search) outranks(t *Taker) bool {
+	if t.Priority > s.base.LowestPriority {
+		return true
+	}
+	if len(s.rules.Tiers) == 0 || s.rules.PrioritiesAlone {
+		return false
+	}
+	if s.lowest == nil {
+		s.lowest = make(map[cluster.QueueID]Grade)
+		for i := range s.base.Nodes.Len() {
+			for _, id := range s.base.Node(cluster.NodeID(i)).Pods {
+				p := s.base.Pod(id)
+				if !s.evictable(p) {
+					continue
+				}
+				g := s.rules.GradeOf(&s.base.View, p, s.cycle.Now)
+				if least, known := s.lowest[p.Spec.Queue]; !known || g < least {
+					s.lowest[p.Spec.Queue] = g
+				}
+			}
+		}
+	}
+	least, known := s.lowest[t.Queue]
+	return known && least < t.Grade
 }
 
 func (s *Search) dimsOf(t *Taker) (mask uint64) {
@@ -114,7 +141,7 @@ func (s *Search) Guarded(t *Taker) int32 {
 // shares alone.
 func (s *Search) lesser(p *cluster.Pod, t *Taker) bool {
 	if p.Spec.Queue == t.Queue || s.rules.PrioritiesAlone {
-		return p.Spec.Priority < t.Priority
+		return s.rules.GradeOf(&s.base.View, p, s.cycle.Now) < t.Grade
 	}
 	if s.standing == nil || !s.standing.Entitled(s.txn.View(), t.Queue, p.Spec.Queue, &t.Need) {
 		return false

@@ -23,7 +23,7 @@ type choice struct {
 	here  cluster.Amount // what it leaves on the node that it was found on
 	gives cluster.Amount // in all
 	queue cluster.QueueID
-	top   int32 // the highest priority among them
+	grade Grade // the highest among them
 	bound bool  // a disruption budget has a say
 	cross bool  // of a queue that has to be above its share
 }
@@ -152,7 +152,7 @@ func (s *Search) offered(choices []choice, t *Taker) []choice {
 			across = across || s.standing != nil
 			continue
 		}
-		if c.top < t.Priority && s.borne(c) {
+		if c.grade < t.Grade && s.borne(c) {
 			spare = spare.Plus(&c.gives)
 		}
 	}
@@ -172,7 +172,7 @@ func (s *Search) offered(choices []choice, t *Taker) []choice {
 		cross := false
 		switch {
 		case s.ours(c, t):
-			if c.top >= t.Priority {
+			if c.grade >= t.Grade {
 				continue
 			}
 		case !scope.Has(c.queue) && !wider.Has(c.queue):
@@ -244,14 +244,15 @@ func (s *Search) treeOf(root cluster.GroupID) []cluster.PodID {
 // for anybody.
 func (s *Search) weigh(pods []cluster.PodID, nodes []cluster.NodeID) (c choice, ok bool) {
 	v := s.txn.View()
-	c = choice{pods: pods, queue: s.base.Pod(pods[0]).Spec.Queue, top: -1 << 31}
+	c = choice{pods: pods, queue: s.base.Pod(pods[0]).Spec.Queue, grade: -1 << 63}
+	top := int32(-1 << 31)
 	for _, id := range pods {
 		p := s.base.Pod(id)
 		if !s.evictable(p) {
 			return c, false
 		}
 		c.bound = c.bound || s.base.BudgetOf(p) != nil
-		c.top = max(c.top, p.Spec.Priority)
+		top, c.grade = max(top, p.Spec.Priority), max(c.grade, s.rules.GradeOf(&s.base.View, p, s.cycle.Now))
 		shape := v.Shape(p.Placement.Shape)
 		gives := cluster.Amount{Milli: p.Placement.Milli(), Rest: shape.Need}
 		c.gives = c.gives.Plus(&gives)
@@ -264,7 +265,7 @@ func (s *Search) weigh(pods []cluster.PodID, nodes []cluster.NodeID) (c choice, 
 		c.age = max(c.age, int64(s.cycle.Now.Since(p.Bound)))
 		c.key += p.Key
 	}
-	c.band = s.rules.bandOf(c.top)
+	c.band = s.rules.bandOf(top)
 	if len(pods) == 1 {
 		c.alike = s.likenessOf(s.base.Pod(pods[0]))
 	}

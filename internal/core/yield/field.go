@@ -18,8 +18,8 @@ type reach struct {
 // class names takers that may take the same from the same.
 type class struct {
 	reach
-	queue    cluster.QueueID
-	priority int32
+	queue cluster.QueueID
+	grade Grade
 }
 
 // field is nodes by what a set there costs at least. While a cycle goes on less and less
@@ -103,7 +103,7 @@ func (s *Search) Best(t *Taker) *Set {
 func (s *Search) BestOn(t *Taker, nodes []cluster.NodeID) *Set {
 	f := &field{nodes: nodes}
 	s.plant(f, func(*choice) bool { return true })
-	s.follow(f, t, func(c *choice) bool { return s.ours(c, t) && c.top < t.Priority || s.over(c, t) })
+	s.follow(f, t, func(c *choice) bool { return s.ours(c, t) && c.grade < t.Grade || s.over(c, t) })
 	for !s.GaveUp() && len(f.plots) > 0 {
 		if p := f.plots[0]; p.set != nil {
 			return p.set
@@ -145,15 +145,15 @@ func (f *field) covers(node cluster.NodeID) bool {
 // nearField returns the nodes where a taker's own queue may give something, or queues
 // that it has more in common with than its scope.
 func (s *Search) nearField(t *Taker, scope share.Scope) *field {
-	of := class{reach: reach{of: t.Class, scope: scope.Row()}, queue: t.Queue, priority: t.Priority}
-	may := func(c *choice) bool { return s.ours(c, t) && c.top < t.Priority || scope.Near(c.queue) && s.over(c, t) }
-	admit := func(c *choice) bool { return s.ours(c, t) && c.top < t.Priority || s.over(c, t) }
+	of := class{reach: reach{of: t.Class, scope: scope.Row()}, queue: t.Queue, grade: t.Grade}
+	may := func(c *choice) bool { return s.ours(c, t) && c.grade < t.Grade || scope.Near(c.queue) && s.over(c, t) }
+	admit := func(c *choice) bool { return s.ours(c, t) && c.grade < t.Grade || s.over(c, t) }
 	f := s.near[of]
 	if f == nil {
 		f = &field{}
 		s.near[of] = f
 		all := s.queues()
-		if t.Priority > s.base.LowestPriority && !s.rules.PrioritiesAlone {
+		if s.outranks(t) && !s.rules.PrioritiesAlone {
 			f.nodes = append(f.nodes, s.homes[t.Queue]...)
 		}
 		if s.rules.PrioritiesAlone || !scope.Alone() {

@@ -16,7 +16,10 @@ package yield
 import (
 	"cmp"
 
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/rank"
 )
 
 // Rules are the numbers of a policy for who gives way.
@@ -36,6 +39,23 @@ type Rules struct {
 	// Youngest leaves out what work would be lost: among equals the youngest goes, as
 	// with kube-scheduler.
 	Youngest bool
+	// Tiers lets work give way to that of its queue and priority which has run for less.
+	Tiers rank.Tiers
+}
+
+// Grade orders work of one queue: the lower gives way to the higher.
+type Grade int64
+
+// mostTiers bounds the tiers that a grade tells apart.
+const mostTiers = 1 << 16
+
+// GradeOf goes by the priority, then by the tier.
+func (r *Rules) GradeOf(v *cluster.View, p *cluster.Pod, now moment.Instant) Grade {
+	g := Grade(p.Spec.Priority) * mostTiers
+	if !r.PrioritiesAlone {
+		g -= Grade(r.Tiers.Of(v, p, now))
+	}
+	return g
 }
 
 // Default returns the rules that hold unless somebody says otherwise.
@@ -43,6 +63,7 @@ func Default() Rules {
 	return Rules{
 		Band: 100, MinRun: 10 * moment.Minute, Hold: 10 * moment.Minute, Grace: 30 * moment.Second,
 		Hypotheses: 6_000,
+		Tiers:      rank.Tiers{moment.Hour, 16 * moment.Hour},
 	}
 }
 

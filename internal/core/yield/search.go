@@ -16,6 +16,7 @@ type Taker struct {
 	Pod      cluster.PodID
 	Queue    cluster.QueueID
 	Priority int32
+	Grade    Grade
 	Need     cluster.Amount
 	Own      cluster.GroupID // the root of its groups, where some of them have a place: they do not give way to it
 	// Check says what binds the pod on a node, in the transaction as it is.
@@ -60,12 +61,13 @@ type Search struct {
 	near         map[class]*field
 	far          map[reach]*field
 	bars         map[reach]bar
-	trees        []cluster.GroupID // those looked at, while choices are listed
-	amounts      []int64           // scratch of bounds
-	guarded      []cluster.NodeID  // where somebody is kept by a budget, or protected
-	guards       int               // nodes looked at for what is guarded
-	present      []cluster.QueueID // the queues with pods anywhere
-	admitted     []*choice         // scratch of bounds
+	lowest       map[cluster.QueueID]Grade // of those that may have to go; nil before the first look
+	trees        []cluster.GroupID         // those looked at, while choices are listed
+	amounts      []int64                   // scratch of bounds
+	guarded      []cluster.NodeID          // where somebody is kept by a budget, or protected
+	guards       int                       // nodes looked at for what is guarded
+	present      []cluster.QueueID         // the queues with pods anywhere
+	admitted     []*choice                 // scratch of bounds
 }
 
 // New begins a search in a transaction. Without a standing nobody gives way across
