@@ -62,7 +62,6 @@ func groupWanted(s *cluster.Snapshot, pods []cluster.PodID, level cluster.Level)
 		ask := s.Shape(spec.Shape).Ask()
 		w.need = w.need.Plus(&ask)
 	}
-	var domains [][]cluster.NodeID
 	for i := range s.Nodes.Len() {
 		at := 0 // the cluster
 		switch level {
@@ -71,19 +70,12 @@ func groupWanted(s *cluster.Snapshot, pods []cluster.PodID, level cluster.Level)
 		case cluster.LevelRack:
 			at = i / 2
 		}
-		for len(domains) <= at {
-			domains = append(domains, nil)
+		for len(w.domains) <= at {
+			w.domains = append(w.domains, nil)
 		}
-		domains[at] = append(domains[at], cluster.NodeID(i))
+		w.domains[at] = append(w.domains[at], cluster.NodeID(i))
 	}
-	w.fits = func(t *cluster.Txn) bool {
-		for _, nodes := range domains {
-			if seatsAll(t, pods, nodes) {
-				return true
-			}
-		}
-		return false
-	}
+	w.fitsIn = func(t *cluster.Txn, nodes []cluster.NodeID) bool { return seatsAll(t, pods, nodes) }
 	return w
 }
 
@@ -166,7 +158,7 @@ func TestLendersAgainstAllSets(t *testing.T) {
 		s := d.w.Snapshot()
 		id, _ := d.w.Pod("taker")
 		count, sum, found := lenders(s, d, id)
-		if !found || podWanted(s, id).fits(cluster.Begin(s)) {
+		if !found || podWanted(s, id).fits(cluster.Begin(s), nil) {
 			continue
 		}
 		asked++

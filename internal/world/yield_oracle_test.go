@@ -145,25 +145,43 @@ type unit struct {
 	pods []cluster.PodID
 }
 
-// wanted is who has no room: its standing, what it needs in all, and whether it can be
-// placed in a transaction.
+// wanted is who has no room: its standing, what it needs in all, the domains in which it
+// could be, and whether it can be placed in one of them in a transaction.
 type wanted struct {
 	queue    cluster.QueueID
 	priority int32
 	need     cluster.Amount
-	fits     func(*cluster.Txn) bool
+	domains  [][]cluster.NodeID
+	fitsIn   func(*cluster.Txn, []cluster.NodeID) bool
+	// near says that whoever goes has to be in the domain that the taker goes to.
+	near bool
+}
+
+// fits says whether the taker can be placed where all that were picked are, if they
+// have to be there.
+func (w *wanted) fits(t *cluster.Txn, picked [][]cluster.PodID) bool {
+	for _, nodes := range w.domains {
+		all := true
+		for _, pods := range picked {
+			all = all && (!w.near || slices.ContainsFunc(pods, func(id cluster.PodID) bool {
+				return slices.Contains(nodes, t.Base().Pod(id).Placement.Node)
+			}))
+		}
+		if all && w.fitsIn(t, nodes) {
+			return true
+		}
+	}
+	return false
 }
 
 func podWanted(s *cluster.Snapshot, taker cluster.PodID) *wanted {
 	spec := s.Pod(taker).Spec
-	return &wanted{queue: spec.Queue, priority: spec.Priority, need: s.Shape(spec.Shape).Ask(), fits: func(t *cluster.Txn) bool {
-		for i := range s.Nodes.Len() {
-			if bind(t, taker, cluster.NodeID(i)) {
-				return true
-			}
-		}
-		return false
-	}}
+	w := &wanted{queue: spec.Queue, priority: spec.Priority, need: s.Shape(spec.Shape).Ask()}
+	for i := range s.Nodes.Len() {
+		w.domains = append(w.domains, []cluster.NodeID{cluster.NodeID(i)})
+	}
+	w.fitsIn = func(t *cluster.Txn, nodes []cluster.NodeID) bool { return bind(t, taker, nodes[0]) }
+	return w
 }
 
 func exhaustive(s *cluster.Snapshot, now moment.Instant, want *wanted) (best *optimum) {
@@ -309,7 +327,7 @@ func opens(s *cluster.Snapshot, standing *share.Standing, want *wanted, picked [
 			}
 		}
 	}
-	return straddles, want.fits(t)
+	return straddles, want.fits(t, picked)
 }
 
 // bind tries all ways to give devices of a node to a pod with one request.
@@ -342,7 +360,7 @@ func bind(t *cluster.Txn, taker cluster.PodID, node cluster.NodeID) bool {
 
 // verdicts count how choices compare with the best there is.
 type verdicts struct {
-	asked, none, same, near, worse, missed int64
+	asked, none, same, near, worse, missed, elsewhere int64
 }
 
 // judge compares what a plan evicts with the best set. Nobody may be evicted where there
@@ -363,7 +381,7 @@ func (o *verdicts) judge(d *draw, seed int64, s *cluster.Snapshot, want *wanted)
 			chosen.lost += price(s, s.Pod(p.Pod), d.now)
 		}
 	}
-	if want.fits(cluster.Begin(s)) {
+	if want.fits(cluster.Begin(s), nil) {
 		if got != nil {
 			t.Fatalf("seed %d: %d evicted although there is room", seed, victims)
 		}
@@ -375,6 +393,17 @@ func (o *verdicts) judge(d *draw, seed int64, s *cluster.Snapshot, want *wanted)
 		return
 	}
 	o.asked++
+	within := *want
+	within.near = true
+	if there := exhaustive(s, d.now, &within); (there == nil) != (best == nil) || best != nil && there.better(best) != best.better(there) {
+		// The best set has somebody elsewhere go, whose share the taker's queue gets, not
+		// the room: that is not what domains are searched for.
+		o.elsewhere++
+		best = there
+		if best == nil && got == nil {
+			return
+		}
+	}
 	switch {
 	case best == nil:
 		t.Fatalf("seed %d: %d evicted where no set makes room", seed, victims)
@@ -397,7 +426,7 @@ func (o *verdicts) judge(d *draw, seed int64, s *cluster.Snapshot, want *wanted)
 // report fails where fewer than 95 in a hundred are within the bounds.
 func (o *verdicts) report(t *testing.T, cases int64) {
 	t.Helper()
-	t.Logf("%d cases: %d as good as the best, %d within 1.1 times and 60 GPU-seconds, %d worse, %d missed; besides %d in which nobody could give way", o.asked, o.same, o.near, o.worse, o.missed, o.none)
+	t.Logf("%d cases: %d as good as the best, %d within 1.1 times and 60 GPU-seconds, %d worse, %d missed; in %d the best set would have others go elsewhere; besides %d in which nobody could give way", o.asked, o.same, o.near, o.worse, o.missed, o.elsewhere, o.none)
 	if o.asked < cases || (o.same+o.near)*100 < 95*o.asked {
 		t.Errorf("%d of %d cases are within the bounds, want 95 %%", o.same+o.near, o.asked)
 	}

@@ -62,7 +62,7 @@ func (r *Rules) GradeOf(v *cluster.View, p *cluster.Pod, now moment.Instant) Gra
 func Default() Rules {
 	return Rules{
 		Band: 100, MinRun: 10 * moment.Minute, Hold: 10 * moment.Minute, Grace: 30 * moment.Second,
-		Hypotheses: 6_000,
+		Hypotheses: 4_000, // about 0.1 s where each finds somebody
 		Tiers:      rank.Tiers{moment.Hour, 16 * moment.Hour},
 	}
 }

@@ -95,7 +95,7 @@ func (s *Search) Begin() {
 }
 
 // takersAtLeast is how many takers a budget is enough for, where it is large.
-const takersAtLeast = 8
+const takersAtLeast = 4
 
 // leastPerTaker is what the search for one taker may use of a small budget.
 const leastPerTaker = 256
