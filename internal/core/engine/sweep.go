@@ -52,12 +52,13 @@ func newSweep(r *round, line []cluster.PodID) *sweep {
 	}
 	for _, pod := range line {
 		of := s.claimantOf(pod)
+		grouped := r.txn.View().Pod(pod).Spec.Group != cluster.None
+		if !grouped && s.counted[of] {
+			continue
+		}
 		s.claimants[of] = true
-		if r.txn.View().Pod(pod).Spec.Group != cluster.None {
-			s.open[of.queue]++
-		} else if !s.counted[of] {
+		if s.open[of.queue]++; !grouped {
 			s.counted[of] = true
-			s.open[of.queue]++
 		}
 	}
 	return s
