@@ -20,6 +20,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 
+	"github.com/headrace-dev/headrace/live/explain"
 	"github.com/headrace-dev/headrace/live/kube/facts"
 )
 
@@ -421,5 +422,45 @@ func TestOutcomeOfAnEarlierBind(t *testing.T) {
 	w.settleAll()
 	if got := w.bound()["n"]; !slices.Equal(got, []string{"ns/first"}) {
 		t.Errorf("bound: %v, want the first pod alone", got)
+	}
+}
+
+// A pod whose binds are refused again and again is told so, is set aside, and comes back
+// when the node has changed.
+func TestAlwaysRefusedIsSetAside(t *testing.T) {
+	w := newTruth(t)
+	w.putNode("n", 8, 4, "", true)
+	w.createPod("p", DefaultName, 1, 1)
+	w.tell()
+	w.tell()
+	for n := 1; ; n++ {
+		if n > 20 {
+			t.Fatal("it is tried for ever")
+		}
+		w.decide()
+		if len(w.flying) == 0 {
+			break
+		}
+		w.land(0, true)
+		if said, _ := w.books.said(w.books.pods["ns/p"]); (said.sentence != "") != (n >= tellRefused) {
+			t.Errorf("after %d refusals it is told %q", n, said.sentence)
+		}
+		if got := w.books.state(w.books.pods["ns/p"]); got != statePaused {
+			t.Errorf("after %d refusals it is %s", n, got)
+		}
+		w.pass(pauseMost + pauseMost/4)
+		w.books.resume()
+	}
+	said, _ := w.books.said(w.books.pods["ns/p"])
+	if want := "set aside after 12 refused binds, the last on n; a change of the pod or of that node brings it back; waiting for a change: "; !strings.HasPrefix(said.sentence, want) {
+		t.Errorf("it is told %q, want %q", said.sentence, want)
+	}
+	if got := verdictOf(w.books.pods["ns/p"], &said); got != explain.AfterChange {
+		t.Errorf("the verdict is %v", got)
+	}
+	w.putNode("n", 16, 4, "", true)
+	w.tell()
+	if w.decide(); len(w.flying) != 1 {
+		t.Errorf("the node has changed: %d binds, want 1", len(w.flying))
 	}
 }
