@@ -10,8 +10,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
+	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+
+	"github.com/headrace-dev/headrace/live/kube/facts"
 )
 
 // crowd puts low pods on two nodes that hold all of them, and a group of high ones in
@@ -234,5 +240,41 @@ func TestHeldGroupsFollowTheTruth(t *testing.T) {
 	}
 	if held == 0 {
 		t.Error("no group held room together: nothing was shown")
+	}
+}
+
+// Where no driver says what is linked, the label of a node says that all its cards
+// are, from when it is there.
+func TestLinkedCards(t *testing.T) {
+	w := newTruth(t)
+	for i := range 2 {
+		w.books.sliceSeen(&resourceapi.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("slice-", i)},
+			Spec: resourceapi.ResourceSliceSpec{
+				Driver: "gpu.example.com", NodeName: ptr.To(fmt.Sprint("n-", i)), Pool: resourceapi.ResourcePool{Name: fmt.Sprint("n-", i), ResourceSliceCount: 1},
+				Devices: []resourceapi.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
+			},
+		})
+	}
+	islands := func(labels map[string]string) (out []int32) {
+		w.putLabelled("n-0", 0, labels)
+		w.putLabelled("n-1", 0, nil)
+		for len(w.untold) > 0 {
+			w.tell()
+		}
+		v := w.books.world.View()
+		for _, name := range []string{"n-0", "n-1"} {
+			id, _ := w.books.world.Node(name)
+			for k := range v.Node(id).Spec.DeviceCount {
+				out = append(out, v.DeviceOf(v.Node(id), k).Spec.Island)
+			}
+		}
+		return out
+	}
+	if got := islands(nil); !slices.Equal(got, []int32{cluster.None, cluster.None, cluster.None, cluster.None}) {
+		t.Errorf("without the label: islands %v, want none", got)
+	}
+	if got := islands(map[string]string{facts.IslandLabel: "yes"}); !slices.Equal(got, []int32{0, 0, cluster.None, cluster.None}) {
+		t.Errorf("with the label on n-0: islands %v, want one there", got)
 	}
 }
