@@ -10,6 +10,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
+	"github.com/headrace-dev/headrace/internal/core/yield"
 	"github.com/headrace-dev/headrace/internal/world"
 	"pgregory.net/rapid"
 )
@@ -75,12 +76,25 @@ func TestNoVictimOutranksItsWinner(t *testing.T) {
 			}
 			now := think(c.w.Snapshot(), decision.Cycle{Number: number, Now: c.at, Seed: 3}, policy)
 			s, spent := now.snapshot, map[cluster.BudgetID]int32{}
-			winner := map[uint64]int32{} // by the decision it comes after, the least priority
+			grade := func(id cluster.PodID) yield.Grade { return policy.Yields.GradeOf(&s.View, s.Pod(id), c.at) }
+			// The members of a group take as one, by the highest of their grades.
+			asOne := func(id cluster.PodID) yield.Grade {
+				most := grade(id)
+				if g := s.Pod(id).Spec.Group; g != cluster.None {
+					for member := range s.TreeMembers(s.Root(g)) {
+						if s.Pod(member).Phase == cluster.PhaseWaiting {
+							most = max(most, grade(member))
+						}
+					}
+				}
+				return most
+			}
+			winner := map[uint64]yield.Grade{} // by the decision it comes after, the highest
 			for _, d := range now.plan.Decisions {
 				for _, id := range d.After {
-					p := s.Pod(d.Pod).Spec.Priority
-					if known, found := winner[id]; !found || p > known {
-						winner[id] = p
+					g := asOne(d.Pod)
+					if known, found := winner[id]; !found || g > known {
+						winner[id] = g
 					}
 				}
 			}
@@ -94,8 +108,8 @@ func TestNoVictimOutranksItsWinner(t *testing.T) {
 				}
 				evictions++
 				// Across queues shares decide, and not priorities.
-				if above, found := winner[d.ID]; !found || p.Spec.Priority >= above && !d.Because.Yield.Across {
-					t.Fatalf("%s of priority %d goes for one of %d (found %t)", d.Line(&s.View), p.Spec.Priority, above, found)
+				if above, found := winner[d.ID]; !found || grade(d.Pod) >= above && !d.Because.Yield.Across {
+					t.Fatalf("%s of grade %d goes for one of %d (found %t)", d.Line(&s.View), grade(d.Pod), above, found)
 				}
 				if b := s.BudgetOf(p); b != nil {
 					if spent[p.Budget]++; spent[p.Budget] > b.Left {
