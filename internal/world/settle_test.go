@@ -14,7 +14,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/world"
 )
 
-// throng is a random load of tenants, jobs and groups that comes in two waves.
+// throng is a random load of tenants, jobs and groups that comes in waves.
 func throng(t *testing.T, seed int64) (w *world.World, wave func()) {
 	t.Helper()
 	w = world.New()
@@ -53,6 +53,9 @@ func throng(t *testing.T, seed int64) (w *world.World, wave func()) {
 			serial++
 			name, queue := fmt.Sprintf("j%d", serial), queues[from.Below(5)]
 			f := world.JobFacts{Queue: queue, Priority: int32(50 * from.Below(6)), Unpreemptible: from.Below(8) == 0}
+			if from.Below(2) == 0 { // how long it has run counts
+				f.Checkpoint = world.Checkpoint{Period: 30 * moment.Minute, Restart: moment.Minute}
+			}
 			apply(world.JobAdded{Name: name, JobFacts: f})
 			r := world.Request{CPU: quantity.MilliCPU(500 + 500*from.Below(4)), Memory: quantity.GiB, Devices: []world.DeviceRequest{{Count: int32(1 + from.Below(3)), Milli: quantity.WholeGPU}}}
 			if from.Below(4) == 0 {
@@ -81,7 +84,7 @@ func TestItSettles(t *testing.T) {
 	if os.Getenv("HEADRACE_LONG") != "" {
 		seeds = 2000
 	}
-	evictions, across, longest := 0, 0, 0
+	evictions, across, set, longest := 0, 0, 0, 0
 	for seed := range seeds {
 		w, wave := throng(t, seed)
 		wave()
@@ -109,6 +112,9 @@ func TestItSettles(t *testing.T) {
 						t.Fatalf("seed %d: %s is evicted twice", seed, s.Pod(d.Pod).Spec.Name)
 					}
 					evicted[d.Pod] = true
+					if y := d.Because.Yield; y != nil && !y.Across && s.Pod(d.Pod).Spec.Priority == s.Pod(y.To).Spec.Priority {
+						set++
+					}
 					if y := d.Because.Yield; y != nil && y.Across {
 						if across++; y.After >= y.Before {
 							t.Fatalf("seed %d: %s goes, and queues are %d above their shares, as against %d", seed, s.Pod(d.Pod).Spec.Name, y.After, y.Before)
@@ -122,22 +128,27 @@ func TestItSettles(t *testing.T) {
 			}
 		}
 		run()
-		for i := range w.View().Pods.Len() {
-			if p := w.View().Pod(cluster.PodID(i)); p.Phase == cluster.PhaseBound {
-				if err := w.Apply(at, world.Started{Name: p.Spec.Name}); err != nil {
-					t.Fatal(err)
+		for _, later := range []moment.Span{moment.Hour, 17 * moment.Hour} {
+			for i := range w.View().Pods.Len() {
+				if p := w.View().Pod(cluster.PodID(i)); p.Phase == cluster.PhaseBound {
+					if err := w.Apply(at, world.Started{Name: p.Spec.Name}); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
+			at = at.Add(later)
+			if err := w.Apply(at, world.Interned{Text: "later"}); err != nil {
+				t.Fatal(err)
+			}
+			wave()
+			run()
 		}
-		at = at.Add(moment.Hour)
-		if err := w.Apply(at, world.Interned{Text: "later"}); err != nil {
-			t.Fatal(err)
-		}
-		wave()
-		run()
 	}
-	t.Logf("%d seeds: %d evictions, %d of them across queues; quiet after %d rounds at most", seeds, evictions, across, longest)
+	t.Logf("%d seeds: %d evictions, %d of them across queues, %d within a priority; quiet after %d rounds at most", seeds, evictions, across, set, longest)
 	if across == 0 {
 		t.Error("nobody ever gave way across queues")
+	}
+	if set == 0 {
+		t.Error("nobody ever gave way to what had run for less")
 	}
 }
