@@ -84,7 +84,7 @@ func TestReplayOfGroups(t *testing.T) {
 		}
 		record.Event(w.Now(), e)
 	}
-	record.BeginPreempting(sim.Ours, rivals.Side{})
+	record.Begin(policy, rivals.Side{})
 	tell(world.NodeAdded{Name: "n", CPU: 4000, Memory: 1 << 30, Pods: 10, Life: cluster.LifeReady})
 	for i := range 5 {
 		tell(world.PodAdded{Name: fmt.Sprint("p-", i), Group: []string{"a", "b"}[i%2], Request: world.Request{CPU: 1000}})

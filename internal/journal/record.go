@@ -5,6 +5,7 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/rivals"
 	"github.com/headrace-dev/headrace/internal/world"
 )
@@ -19,6 +20,9 @@ type Head struct {
 	Side    rivals.Side `json:"side"`
 	// Preemption says that pods of lower priority may be evicted.
 	Preemption bool `json:"preemption,omitempty"`
+	// Tiers are how long work runs before it is set back behind what has run for less;
+	// without any it never is.
+	Tiers rank.Tiers `json:"tiers,omitempty"`
 }
 
 // entry is any line after the first: an event, a cycle with its digest, or why

@@ -106,7 +106,7 @@ func (r *replay) begin(text []byte, policy func(Head) (*engine.Policy, error)) e
 		return err
 	}
 	if head.Preemption {
-		p = p.Preempting()
+		p = p.Preempting().Tiered(head.Tiers)
 	} else {
 		p = p.Staying()
 	}

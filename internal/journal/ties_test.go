@@ -74,7 +74,7 @@ func friend(s *chance.Source, number int) world.PodAdded {
 func TestRelationsReplay(t *testing.T) {
 	var text bytes.Buffer
 	p := &tape{t: t, w: world.New(), out: journal.NewWriter(&text), plan: engine.Headrace()}
-	p.out.BeginPreempting("headrace", rivals.Side{})
+	p.out.Begin(p.plan, rivals.Side{})
 	for i := range 6 {
 		p.apply(world.NodeAdded{Name: fmt.Sprintf("node-%d", i), CPU: 4000, Pods: 9, Labels: map[string]string{"zone": fmt.Sprint(i % 3)}, Life: cluster.LifeReady})
 	}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/rivals"
 	"github.com/headrace-dev/headrace/internal/world"
@@ -36,14 +37,12 @@ func (w *Writer) Limit(bytes int64) { w.limit = bytes }
 func (w *Writer) Full() bool { return w.full }
 
 // Begin writes the head: the policy and what it was given.
-func (w *Writer) Begin(policy string, side rivals.Side) {
-	w.line(Head{Journal: Version, Policy: policy, Side: side})
-}
-
-// BeginPreempting writes the head for a policy under which others give way: they
-// may be evicted.
-func (w *Writer) BeginPreempting(policy string, side rivals.Side) {
-	w.line(Head{Journal: Version, Policy: policy, Side: side, Preemption: true})
+func (w *Writer) Begin(p *engine.Policy, side rivals.Side) {
+	head := Head{Journal: Version, Policy: p.Name, Side: side, Preemption: p.Yields != nil}
+	if p.Yields != nil {
+		head.Tiers = p.Yields.Tiers
+	}
+	w.line(head)
 }
 
 // Event records an event that the world has taken in.

@@ -51,8 +51,7 @@ type Config struct {
 
 // Recorder keeps a journal of a run.
 type Recorder interface {
-	Begin(policy string, side rivals.Side)
-	BeginPreempting(policy string, side rivals.Side)
+	Begin(p *engine.Policy, side rivals.Side)
 	Event(at moment.Instant, e world.Event)
 	Cycle(c decision.Cycle, digest uint64)
 }
@@ -140,12 +139,8 @@ func newRun(c Config) (*run, error) {
 	if c.Mode == Static {
 		r.decider = r.decider.Staying() // nothing leaves there
 	}
-	switch {
-	case r.Record == nil:
-	case r.decider.Yields != nil:
-		r.Record.BeginPreempting(c.Policy, side)
-	default:
-		r.Record.Begin(c.Policy, side)
+	if r.Record != nil {
+		r.Record.Begin(r.decider, side)
 	}
 	for _, model := range models {
 		if err := r.apply(0, world.Interned{Text: model}); err != nil {

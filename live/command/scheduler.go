@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -15,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/live/kube"
 	"github.com/headrace-dev/headrace/live/kube/facts"
 	"github.com/headrace-dev/headrace/live/kube/upstream"
@@ -30,7 +33,7 @@ const gcPercent = 400
 type options struct {
 	kubeconfig, name, policy, gpu        string
 	profiles, topology                   []string
-	record                               string
+	record, tiers                        string
 	recordLimit                          int64
 	events, logFormat                    string
 	preemption, verbose, ledger, beliefs bool
@@ -65,6 +68,7 @@ func Scheduler() *cobra.Command {
 	f.StringArrayVar(&o.topology, "topology-label", nil, "LEVEL=LABEL[,LABEL]: the labels of nodes that say which rack, zone or region they are in (the first that a node has counts), or that all their cards are of one NVLink island; may be given once for each level; rack="+strings.Join(facts.DefaultLevels().Rack, ",")+" unless set")
 	f.BoolVar(&o.beliefs, "keep-beliefs", true, "keep what was learned in the ConfigMap "+kube.BeliefsName+" of the Lease's namespace, for the next start")
 	f.BoolVar(&o.preemption, "preemption", true, "evict pods of lower priority for one that has no room, within their disruption budgets")
+	f.StringVar(&o.tiers, "run-tiers", "", "how long work that saves its state runs before it is set back behind work of its queue and priority that has run for less, as 1h,16h; none for never (default: as the policy has it, which is 1h,16h for headrace)")
 	f.StringVar(&o.record, "record", "", "write a journal to this file, for headrace replay; compressed when it ends in .gz")
 	f.Int64Var(&o.recordLimit, "record-limit", kube.DefaultRecordLimit, "end the journal at so many bytes of text")
 	f.StringVar(&o.events, "events", kube.EventModes()[kube.EventsOnChange], "which events are written on pods: changes (of the reason why one waits), all (those placed, too), none")
@@ -116,7 +120,12 @@ func (o *options) config(c *cobra.Command) (kube.Config, error) {
 	if out.Policy, err = kube.PolicyNamed(o.policy); err != nil {
 		return out, err
 	}
+	if out.Tiers, err = parseTiers(o.tiers); err != nil {
+		return out, err
+	}
 	switch {
+	case out.Tiers != nil && len(*out.Tiers) > 0 && !o.preemption:
+		return out, fmt.Errorf("--run-tiers %s: without --preemption nobody is set back", o.tiers)
 	case o.recordLimit <= 0:
 		return out, fmt.Errorf("--record-limit %d: must be above 0", o.recordLimit)
 	case o.record != "" && len(o.profiles) > 1:
@@ -177,4 +186,24 @@ func run(ctx context.Context, o *options, config kube.Config) error {
 		return cause // admission could not be served
 	}
 	return err
+}
+
+// parseTiers reads --run-tiers; nil where it says nothing.
+func parseTiers(text string) (*rank.Tiers, error) {
+	switch text {
+	case "":
+		return nil, nil
+	case "none":
+		return &rank.Tiers{}, nil
+	}
+	var out rank.Tiers
+	for _, part := range strings.Split(text, ",") {
+		span, err := time.ParseDuration(strings.TrimSpace(part))
+		end := moment.Span(span / time.Microsecond)
+		if err != nil || end <= 0 || len(out) > 0 && end <= out[len(out)-1] {
+			return nil, fmt.Errorf("--run-tiers %s: %q: must be times above 0 as 1h or 30m, each longer than the one before, or none", text, part)
+		}
+		out = append(out, end)
+	}
+	return &out, nil
 }

@@ -51,11 +51,7 @@ func record(path string, limit int64, policy *engine.Policy) (*recording, error)
 	}
 	r.Writer = journal.NewWriter(to)
 	r.Limit(limit)
-	if policy.Yields != nil {
-		r.BeginPreempting(policy.Name, rivals.Side{})
-	} else {
-		r.Begin(policy.Name, rivals.Side{})
-	}
+	r.Begin(policy, rivals.Side{})
 	return r, nil
 }
 

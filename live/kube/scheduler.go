@@ -15,6 +15,7 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
+	"github.com/headrace-dev/headrace/internal/core/rank"
 
 	"github.com/headrace-dev/headrace/live/kube/facts"
 )
@@ -62,6 +63,9 @@ type Config struct {
 	Levels *facts.Levels
 	// Preemption lets pods of lower priority give way to one that has no room.
 	Preemption bool
+	// Tiers are how long work that can go on from a saved state runs before it is set back
+	// behind work of its queue and priority that has run for less. Nil: as the policy has it.
+	Tiers *rank.Tiers
 	// Record is the file to write a journal to; empty for none. It ends at
 	// RecordLimit bytes of text; 0 is DefaultRecordLimit.
 	Record      string
@@ -153,6 +157,9 @@ func New(c Config) *Scheduler {
 	for i := range c.Profiles {
 		if c.Preemption {
 			c.Profiles[i].Policy = c.Profiles[i].Policy.Preempting()
+			if c.Tiers != nil {
+				c.Profiles[i].Policy = c.Profiles[i].Policy.Tiered(*c.Tiers)
+			}
 		} else {
 			c.Profiles[i].Policy = c.Profiles[i].Policy.Staying()
 		}

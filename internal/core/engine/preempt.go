@@ -10,13 +10,28 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/gang"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
-// Preempting returns the policy with others giving way by the default rules: lower
-// priorities in the same queue, queues above their share.
+// Preempting returns the policy with others giving way: by its own rules, else by the
+// default ones without tiers: lower priorities in the same queue, queues above their
+// share.
 func (p *Policy) Preempting() *Policy {
-	out, rules := *p, yield.Default()
+	out := *p
+	if out.Yields == nil {
+		rules := yield.Default()
+		rules.Tiers = nil
+		out.Yields = &rules
+	}
+	return &out
+}
+
+// Tiered returns the policy, under which others give way, with work set back when it
+// has run for so long.
+func (p *Policy) Tiered(tiers rank.Tiers) *Policy {
+	out, rules := *p, *p.Yields
+	rules.Tiers = tiers
 	out.Yields = &rules
 	return &out
 }
