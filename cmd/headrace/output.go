@@ -234,16 +234,17 @@ func align(w io.Writer, rows [][]string) error {
 // writeCSV prints one row per run with the scalar fields of the JSON, under the
 // same names; unknown ones are empty. Curves are in the JSON only.
 func writeCSV(w io.Writer, results []meter.Result) error {
+	rows := make([][]string, len(results))
+	for i := range results {
+		rows[i] = results[i].Scalars()
+	}
+	return writeRows(w, meter.ScalarNames(), rows)
+}
+
+func writeRows(w io.Writer, names []string, rows [][]string) error {
 	out := csv.NewWriter(w)
-	names := meter.ScalarNames()
 	if err := out.Write(names); err != nil {
 		return err
 	}
-	for i := range results {
-		if err := out.Write(results[i].Scalars()); err != nil {
-			return err
-		}
-	}
-	out.Flush()
-	return out.Error()
+	return out.WriteAll(rows)
 }

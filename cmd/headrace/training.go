@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -291,15 +290,9 @@ func workloadTitles(paths []string) []string {
 
 // writeTrainingCSV prints one row per run with the scalar fields of the JSON.
 func writeTrainingCSV(w io.Writer, results []meter.Training) error {
-	out := csv.NewWriter(w)
-	if err := out.Write(meter.TrainingNames()); err != nil {
-		return err
-	}
+	rows := make([][]string, len(results))
 	for i := range results {
-		if err := out.Write(results[i].Scalars()); err != nil {
-			return err
-		}
+		rows[i] = results[i].Scalars()
 	}
-	out.Flush()
-	return out.Error()
+	return writeRows(w, meter.TrainingNames(), rows)
 }

@@ -336,16 +336,7 @@ func bind(t *cluster.Txn, taker cluster.PodID, node cluster.NodeID) bool {
 	shape, n := v.Pod(taker).Spec.Shape, v.Node(node)
 	r := v.Shape(shape).Devices[0]
 	for mask := 0; mask < 1<<n.Spec.DeviceCount; mask++ {
-		var grants []cluster.Grant
-		for k := range n.Spec.DeviceCount {
-			if mask>>k&1 == 1 {
-				g := cluster.Grant{Device: n.Spec.FirstDevice + cluster.DeviceID(k), Milli: r.Milli, Memory: r.Memory}
-				if r.Milli == quantity.WholeGPU {
-					g.Memory = v.Device(g.Device).Spec.Memory
-				}
-				grants = append(grants, g)
-			}
-		}
+		grants := grantsOf(v, n, mask, &r)
 		if len(grants) != int(r.Count) {
 			continue
 		}

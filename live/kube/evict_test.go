@@ -50,6 +50,24 @@ func (e *evictor) pod(name string, priority int32, gpus int) {
 	e.pods["ns/"+name].Spec.Priority = &priority
 }
 
+// finishAll carries out all that is under way: evicted pods are gone, binds have landed.
+func (e *evictor) finishAll() {
+	e.Helper()
+	e.tellAll()
+	for len(e.leaving) > 0 {
+		e.carry(false)
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.pods)) {
+		if e.pods[key].DeletionTimestamp != nil {
+			e.deletePod(key)
+		}
+	}
+	e.tellAll()
+	for len(e.flying) > 0 {
+		e.land(0, false)
+	}
+}
+
 // carry carries out the oldest eviction: the node is written, and each victim is
 // told to go, or refused.
 func (e *evictor) carry(refuse bool) {
@@ -318,19 +336,7 @@ func TestEvictionsFollowTheTruth(t *testing.T) {
 				e.balanced(what)
 			}
 			for range 50 {
-				e.tellAll()
-				for len(e.leaving) > 0 {
-					e.carry(false)
-				}
-				for _, key := range slices.Sorted(maps.Keys(e.pods)) {
-					if e.pods[key].DeletionTimestamp != nil {
-						e.deletePod(key)
-					}
-				}
-				e.tellAll()
-				for len(e.flying) > 0 {
-					e.land(0, false)
-				}
+				e.finishAll()
 				e.pass(pauseMost + pauseMost/4)
 				e.books.resume()
 				e.think()

@@ -215,19 +215,7 @@ func TestHeldGroupsFollowTheTruth(t *testing.T) {
 			e.balanced(fmt.Sprint("a step of seed ", seed))
 		}
 		for range 50 {
-			e.tellAll()
-			for len(e.leaving) > 0 {
-				e.carry(false)
-			}
-			for _, key := range slices.Sorted(maps.Keys(e.pods)) {
-				if e.pods[key].DeletionTimestamp != nil {
-					e.deletePod(key)
-				}
-			}
-			e.tellAll()
-			for len(e.flying) > 0 {
-				e.land(0, false)
-			}
+			e.finishAll()
 			e.pass(pauseMost)
 			e.books.resume()
 			e.think()
