@@ -4,6 +4,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
@@ -100,7 +101,15 @@ func (p *Policy) tiers() rank.Tiers {
 // grade is what others of a pod's queue have to be below to give way to it.
 func (r *round) grade(pod cluster.PodID) yield.Grade {
 	v := r.txn.Base()
-	return r.policy.Yields.GradeOf(&v.View, v.Pod(pod), r.cycle.Now)
+	return r.policy.gradeOf(&v.View, v.Pod(pod), r.cycle.Now)
+}
+
+func (p *Policy) gradeOf(v *cluster.View, pod *cluster.Pod, now moment.Instant) yield.Grade {
+	rules := p.Yields
+	if rules == nil {
+		rules = &yield.Rules{}
+	}
+	return rules.GradeOf(v, pod, now)
 }
 
 func (p *Policy) tie(v *cluster.View, c decision.Cycle, node cluster.NodeID) uint64 {

@@ -25,9 +25,23 @@ func (r *round) lineUp(pods []cluster.PodID) {
 		return
 	}
 	if r.survey(); r.standing != nil {
-		r.line.shares = r.standing.Line(r.txn.View(), pods, func(a, b cluster.PodID) int {
-			return compare(&r.txn.Base().View, r.cycle, r.policy.tiers(), a, b)
-		})
+		r.line.shares = r.standing.Line(r.txn.View(), pods, orderOf(&r.txn.Base().View, r.cycle, r.policy))
+	}
+}
+
+// orderOf is the default order within a queue.
+func orderOf(v *cluster.View, c decision.Cycle, p *Policy) share.Order {
+	tiers := p.tiers()
+	return share.Order{
+		Compare: func(a, b cluster.PodID) int { return compare(v, c, tiers, a, b) },
+		Numbers: func(pod cluster.PodID) (first, then int64) {
+			row := v.Pod(pod)
+			first, then = -int64(p.gradeOf(v, row, c.Now)), int64(row.Arrived)
+			if row.Spec.SLATotal > 0 {
+				then = share.Unclear // it may be urgent
+			}
+			return first, then
+		},
 	}
 }
 
@@ -112,7 +126,7 @@ func Line(v *cluster.View, c decision.Cycle, p *Policy) []cluster.PodID {
 		slices.SortFunc(line, order)
 		return line
 	}
-	turns := standing.Line(v, line, order)
+	turns := standing.Line(v, line, orderOf(v, c, p))
 	out := make([]cluster.PodID, 0, len(line))
 	for pod, more := turns.Next(); more; pod, more = turns.Next() {
 		out = append(out, pod)

@@ -19,7 +19,7 @@ import (
 type Line struct {
 	standing *Standing
 	view     *cluster.View
-	compare  func(a, b cluster.PodID) int
+	order    Order
 	lanes    []lane
 	left     int
 	last     int32 // row whose pod had the turn last; -1 before the first
@@ -41,8 +41,32 @@ type lane struct {
 // waiter is a pod in line, with the one shape that it asks for; None where there is
 // more to it. Looking at a pod is slow where very many wait.
 type waiter struct {
-	pod   cluster.PodID
-	shape cluster.ShapeID
+	pod         cluster.PodID
+	shape       cluster.ShapeID
+	first, then int64
+}
+
+// Order says whose turn comes first within a queue.
+type Order struct {
+	// Compare orders pods, totally.
+	Compare func(a, b cluster.PodID) int
+	// Numbers says at a glance what Compare does: the lower first goes first; of equal
+	// ones the lower then, where neither is Unclear and they differ. Nil: nothing is said.
+	Numbers func(pod cluster.PodID) (first, then int64)
+}
+
+// Unclear is the second number of a pod of which only Compare can tell.
+const Unclear = -1 << 63
+
+// before says whether a has its turn before b.
+func (l *Line) before(a, b *waiter) bool {
+	switch {
+	case a.first != b.first:
+		return a.first < b.first
+	case a.then != b.then && a.then != Unclear && b.then != Unclear:
+		return a.then < b.then
+	}
+	return l.order.Compare(a.pod, b.pod) < 0
 }
 
 // rank is what the order of siblings goes by.
@@ -54,16 +78,20 @@ type rank struct {
 	head        cluster.PodID
 }
 
-// Line lists pods that wait, in the order that compare gives within a queue.
-func (s *Standing) Line(v *cluster.View, pods []cluster.PodID, compare func(a, b cluster.PodID) int) *Line {
-	l := &Line{standing: s, view: v, compare: compare, lanes: make([]lane, len(s.rows)), left: len(pods), last: -1}
+// Line lists pods that wait, in an order within each queue.
+func (s *Standing) Line(v *cluster.View, pods []cluster.PodID, order Order) *Line {
+	l := &Line{standing: s, view: v, order: order, lanes: make([]lane, len(s.rows)), left: len(pods), last: -1}
 	for _, pod := range pods {
 		spec := v.Pod(pod).Spec
 		lane, shape := &l.lanes[s.rowOf(spec.Queue)], spec.Shape
 		if spec.Group != cluster.None || len(spec.Alternatives) > 0 {
 			shape = cluster.None
 		}
-		lane.pods = append(lane.pods, waiter{pod, shape})
+		w := waiter{pod: pod, shape: shape, then: Unclear}
+		if order.Numbers != nil {
+			w.first, w.then = order.Numbers(pod)
+		}
+		lane.pods = append(lane.pods, w)
 	}
 	l.rebuild(s.root())
 	return l
@@ -231,10 +259,10 @@ func (l *Line) sink(pods []waiter, at int) {
 		if next >= len(pods) {
 			return
 		}
-		if next+1 < len(pods) && l.compare(pods[next+1].pod, pods[next].pod) < 0 {
+		if next+1 < len(pods) && l.before(&pods[next+1], &pods[next]) {
 			next++
 		}
-		if l.compare(pods[at].pod, pods[next].pod) <= 0 {
+		if l.before(&pods[at], &pods[next]) {
 			return
 		}
 		pods[at], pods[next] = pods[next], pods[at]
@@ -242,8 +270,8 @@ func (l *Line) sink(pods []waiter, at int) {
 	}
 }
 
-// order compares two siblings; the lesser has the turn.
-func (l *Line) order(a, b int32) int {
+// compareRows compares two rows of one parent; the lesser has the turn.
+func (l *Line) compareRows(a, b int32) int {
 	x, y := &l.lanes[a].rank, &l.lanes[b].rank
 	if x.within != y.within {
 		if x.within {
@@ -255,7 +283,7 @@ func (l *Line) order(a, b int32) int {
 		if c := quantity.CompareProducts(x.used, y.quota, y.used, x.quota); c != 0 {
 			return c
 		}
-		return l.compare(x.head, y.head)
+		return l.order.Compare(x.head, y.head)
 	}
 	if (x.weight == 0) != (y.weight == 0) {
 		return cmp.Compare(y.weight, x.weight)
@@ -265,7 +293,7 @@ func (l *Line) order(a, b int32) int {
 	return cmp.Or(
 		quantity.CompareProducts(x.excess, max(y.weight, 1), y.excess, max(x.weight, 1)),
 		cmp.Compare(y.weight, x.weight),
-		l.compare(x.head, y.head))
+		l.order.Compare(x.head, y.head))
 }
 
 // siblings is the heap of the children of a row.
@@ -277,7 +305,7 @@ type siblings struct {
 func (h *siblings) lane() *lane { return &h.line.lanes[h.of] }
 
 func (h *siblings) Len() int           { return len(h.lane().below) }
-func (h *siblings) Less(i, j int) bool { b := h.lane().below; return h.line.order(b[i], b[j]) < 0 }
+func (h *siblings) Less(i, j int) bool { b := h.lane().below; return h.line.compareRows(b[i], b[j]) < 0 }
 
 func (h *siblings) Swap(i, j int) {
 	below := h.lane().below

@@ -4,7 +4,7 @@
 //	s.Quota(queue)                      what the queue can count on in this epoch
 //	s.Fair(queue)                       the same, and its part of what nobody else uses
 //	s.Entitled(view, taker, victim, n)  may the taker's queue reclaim so much from the other?
-//	s.Line(view, pods, compare)         the waiting pods, in the order of their turn
+//	s.Line(view, pods, order)           the waiting pods, in the order of their turn
 //
 // A queue deserves what its tenant bought. Its quota follows what it used in the
 // last hour; its fair share adds its part of idle capacity, by weight, and by how

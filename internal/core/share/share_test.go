@@ -217,7 +217,7 @@ func TestEveryPodHasOneTurn(t *testing.T) {
 			t.Skip("nothing was promised to any queue")
 		}
 		turns := func(pods []cluster.PodID, keep func(cluster.PodID) bool) (out []cluster.PodID) {
-			line := s.Line(&l.View, pods, func(a, b cluster.PodID) int { return cmp.Compare(l.Pod(a).Key, l.Pod(b).Key) })
+			line := s.Line(&l.View, pods, Order{Compare: func(a, b cluster.PodID) int { return cmp.Compare(l.Pod(a).Key, l.Pod(b).Key) }})
 			if keep != nil {
 				line.Keep(func(cluster.ShapeID) bool { return false }, keep)
 			}
@@ -264,7 +264,7 @@ func TestTurnsWithinAQueueAreInOrder(t *testing.T) {
 		if s == nil {
 			t.Skip("nothing was promised to any queue")
 		}
-		line := s.Line(&l.View, l.AppendWaiting(nil), func(a, b cluster.PodID) int { return cmp.Compare(l.Pod(a).Key, l.Pod(b).Key) })
+		line := s.Line(&l.View, l.AppendWaiting(nil), Order{Compare: func(a, b cluster.PodID) int { return cmp.Compare(l.Pod(a).Key, l.Pod(b).Key) }})
 		last := make(map[cluster.QueueID]uint64)
 		for pod, more := line.Next(); more; pod, more = line.Next() {
 			p := l.Pod(pod)
