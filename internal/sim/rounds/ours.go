@@ -26,7 +26,6 @@ type ours struct {
 	rules   share.SizeRules
 	sizes   [][]int
 	kinds   map[string]*kindTime
-	restart map[string]int64
 }
 
 // kindTime is what was learned of the jobs of one kind that ended.
@@ -102,6 +101,7 @@ func (p *ours) Round(_ int64, jobs []elastic.Job) []elastic.Seat {
 // sizing describes a job to the core.
 func (p *ours) sizing(j *elastic.Job) share.Sizing {
 	s := share.Sizing{Key: chance.Hash(uint64(j.ID)), Now: -1, Restart: j.Restart * 1000, Fixed: j.Restarting}
+	s.Lasted = int64(j.Age * 1000 / float64(j.Restarts+1))
 	reference, whole := 0.0, 0.0
 	for t, typ := range p.cluster {
 		one := j.Single(t)

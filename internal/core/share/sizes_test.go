@@ -1,0 +1,215 @@
+package share
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// drawSizings makes a problem whose rates rise with GPUs, and rise less and less.
+func drawSizings(t *rapid.T, most int) ([]int64, []Sizing) {
+	classes := rapid.IntRange(1, 3).Draw(t, "classes")
+	var room []int64
+	for range classes {
+		room = append(room, int64(rapid.IntRange(1, 12).Draw(t, "room")))
+	}
+	free := slices.Clone(room)
+	var jobs []Sizing
+	for i := range rapid.IntRange(1, most).Draw(t, "jobs") {
+		j := Sizing{
+			Key: uint64(i) * 7919 % 101, Now: -1, Restart: int64(rapid.IntRange(0, 250).Draw(t, "restart")) * 1000,
+			Left: int64(rapid.IntRange(0, 100_000).Draw(t, "left")) * 1000, Lasted: int64(rapid.IntRange(0, 5000).Draw(t, "lasted")) * 1000,
+		}
+		for class := range classes {
+			rate := int64(rapid.IntRange(100, 4000).Draw(t, "rate"))
+			for gpus, step := int32(1), rate; gpus <= 8; gpus *= 2 {
+				j.Ways = append(j.Ways, Way{int32(class), gpus, rate})
+				step = step * int64(rapid.IntRange(0, 19).Draw(t, "scaling")) / 10
+				rate += step
+			}
+		}
+		if now := rapid.IntRange(-1, len(j.Ways)-1).Draw(t, "now"); now >= 0 && int64(j.Ways[now].GPUs) <= free[j.Ways[now].Class] {
+			j.Now, j.Fixed = now, rapid.Bool().Draw(t, "fixed")
+			free[j.Ways[now].Class] -= int64(j.Ways[now].GPUs)
+		}
+		jobs = append(jobs, j)
+	}
+	return room, jobs
+}
+
+// TestSizesKeepRoom: nobody gets more than there is, what is fixed stays, and the
+// order of the jobs does not matter.
+func TestSizesKeepRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		room, jobs := drawSizings(t, 12)
+		chosen := Sizes(room, jobs, DefaultSizeRules())
+		left := slices.Clone(room)
+		for j, way := range chosen {
+			if way != nobody {
+				left[jobs[j].Ways[way].Class] -= int64(jobs[j].Ways[way].GPUs)
+			}
+			if jobs[j].Fixed && way != jobs[j].Now {
+				t.Fatalf("job %d is fixed at way %d and gets %d", j, jobs[j].Now, way)
+			}
+		}
+		for class, n := range left {
+			if n < 0 {
+				t.Fatalf("class %d is overdrawn by %d: %+v", class, -n, chosen)
+			}
+		}
+		order := rapid.Permutation(jobs).Draw(t, "order")
+		again := Sizes(room, order, DefaultSizeRules())
+		for j := range order {
+			at := slices.IndexFunc(jobs, func(s Sizing) bool { return s.Key == order[j].Key })
+			if again[j] != chosen[at] {
+				t.Fatalf("job %d gets way %d, and %d in another order", at, chosen[at], again[j])
+			}
+		}
+	})
+}
+
+// bestWorth is the oracle: the most worth of all combinations.
+func bestWorth(room []int64, worth [][]int64, jobs []Sizing) int64 {
+	if len(jobs) == 0 {
+		return 0
+	}
+	first, best := &jobs[0], int64(-1)
+	if !first.Fixed {
+		best = bestWorth(room, worth[1:], jobs[1:])
+	}
+	for i, w := range first.Ways {
+		if first.Fixed && i != first.Now || room[w.Class] < int64(w.GPUs) {
+			continue
+		}
+		room[w.Class] -= int64(w.GPUs)
+		best = max(best, worth[0][i]+bestWorth(room, worth[1:], jobs[1:]))
+		room[w.Class] += int64(w.GPUs)
+	}
+	return best
+}
+
+// TestSizesOracle: on small problems the sum of worths is at least four fifths of
+// the best there is, and nineteen twentieths on the mean.
+func TestSizesOracle(t *testing.T) {
+	got, want := int64(0), int64(0)
+	rapid.Check(t, func(t *rapid.T) {
+		room, jobs := drawSizings(t, 5)
+		rules := DefaultSizeRules()
+		chosen := Sizes(room, jobs, rules)
+		gpus := int64(0)
+		for _, n := range room {
+			gpus += n
+		}
+		var worth [][]int64
+		sum := int64(0)
+		for j := range jobs {
+			w := rules.worths(&jobs[j], min(rules.MostToll, rules.Toll*int64(len(jobs))/gpus))
+			worth = append(worth, w)
+			if chosen[j] != nobody {
+				sum += w[chosen[j]]
+			}
+		}
+		best := bestWorth(slices.Clone(room), worth, jobs)
+		got, want = got+sum, want+best
+		if sum*5 < best*4 {
+			t.Fatalf("room %v, jobs %+v: chosen %v is worth %d, the best %d", room, jobs, chosen, sum, best)
+		}
+	})
+	t.Logf("worth %d of the best %d", got, want)
+	if got*20 < want*19 {
+		t.Errorf("worth %d of the best %d", got, want)
+	}
+}
+
+// one is a job on one class, with the rates of 1, 2, 4 and 8 GPUs.
+func one(key uint64, left int64, now int, rates ...int64) Sizing {
+	s := Sizing{Key: key, Now: now, Left: left * 1000, Restart: 30_000, Lasted: 3_600_000}
+	for i, rate := range rates {
+		s.Ways = append(s.Ways, Way{0, 1 << i, rate})
+	}
+	return s
+}
+
+func TestSizes(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		room int64
+		jobs []Sizing
+		want []int
+	}{
+		{"a job alone grows as far as it gains", 8, []Sizing{one(1, 10_000, 0, 1000, 1900, 3600, 3610)}, []int{2}},
+		{"two equal jobs share", 8, []Sizing{one(1, 10_000, -1, 1000, 1900, 3400, 5000), one(2, 10_000, -1, 1000, 1900, 3400, 5000)}, []int{2, 2}},
+		{"who scales gets more", 8, []Sizing{one(1, 10_000, -1, 1000, 1100), one(2, 10_000, -1, 1000, 1990, 3900, 7000)}, []int{0, 2}},
+		{"who is nearer to the end goes first", 1, []Sizing{one(1, 100_000, -1, 1000), one(2, 100, -1, 1000)}, []int{-1, 0}},
+		{"a move that does not pay for its restart is not made", 8, []Sizing{one(1, 60, 0, 1000, 1400)}, []int{0}},
+		{"the same move pays with more to do", 8, []Sizing{one(1, 6000, 0, 1000, 1400)}, []int{1}},
+		{"the last GPU goes to one of two alike by key", 1, []Sizing{one(2, 100, -1, 1000), one(1, 100, -1, 1000)}, []int{-1, 0}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := Sizes([]int64{test.room}, test.jobs, DefaultSizeRules()); !slices.Equal(got, test.want) {
+				t.Errorf("ways %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestSizesHysteresis: a job that was moved often stays where one that was left
+// alone moves.
+func TestSizesHysteresis(t *testing.T) {
+	calm, restless := one(1, 60_000, 0, 1000, 1300), one(1, 60_000, 0, 1000, 1300)
+	restless.Lasted = 60_000
+	rules := DefaultSizeRules()
+	if got := Sizes([]int64{4}, []Sizing{calm}, rules)[0]; got != 1 {
+		t.Errorf("the calm job gets way %d, want 1", got)
+	}
+	if got := Sizes([]int64{4}, []Sizing{restless}, rules)[0]; got != 0 {
+		t.Errorf("the restless job gets way %d, want 0", got)
+	}
+}
+
+func TestSquareRoot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.Uint64Range(0, 1<<63).Draw(t, "x")
+		if r := squareRoot(x); r*r > x || (r+1)*(r+1) <= x {
+			t.Fatalf("root of %d: %d", x, r)
+		}
+	})
+}
+
+// TestWeight falls with what is left, by half for sixteen times as much.
+func TestWeight(t *testing.T) {
+	for left := int64(10_000); left < 1<<42; left *= 16 {
+		if a, b := weight(left), weight(16*left); a < 2*b-a/50 || a > 2*b+a/50+2 {
+			t.Errorf("weight of %d ms: %d, of 16 times as much: %d", left, a, b)
+		}
+	}
+}
+
+func BenchmarkSizes(b *testing.B) {
+	for _, size := range []struct {
+		name       string
+		gpus, jobs int
+	}{{"gpus=64/jobs=30", 64, 30}, {"gpus=2048/jobs=2000", 2048, 2000}} {
+		b.Run(size.name, func(b *testing.B) {
+			var jobs []Sizing
+			for i := range size.jobs {
+				s := Sizing{Key: uint64(i)*2654435761 + 1, Now: -1, Restart: 30_000, Left: int64(i*i%97+1) * 300_000, Lasted: 600_000}
+				for class := range 3 {
+					rate := int64(1000 * (class + 1))
+					for gpus := int32(1); gpus <= 64; gpus *= 2 {
+						s.Ways = append(s.Ways, Way{int32(class), gpus, rate})
+						rate = rate * int64(150+i%40) / 100
+					}
+				}
+				jobs = append(jobs, s)
+			}
+			third := int64(size.gpus / 3)
+			for b.Loop() {
+				if chosen := Sizes([]int64{third, third, third}, jobs, DefaultSizeRules()); !slices.ContainsFunc(chosen, func(w int) bool { return w >= 0 }) {
+					b.Fatal("nobody got anything")
+				}
+			}
+		})
+	}
+}
