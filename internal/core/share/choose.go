@@ -1,6 +1,8 @@
 package share
 
 import (
+	"slices"
+
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
@@ -112,7 +114,8 @@ func (c *chooser) setPrices() {
 }
 
 // settle takes the best ways at the prices, less where they do not fit, then
-// whatever still pays.
+// whatever still pays. Few jobs are also chosen for from nothing, the greatest gain
+// first, and what is worth more stands.
 func (c *chooser) settle() {
 	for _, j := range c.open {
 		way, _ := c.best(j)
@@ -123,6 +126,34 @@ func (c *chooser) settle() {
 			c.shrink(t)
 		}
 	}
+	c.improve()
+	if len(c.open) > fewJobs {
+		return
+	}
+	first, worth := slices.Clone(c.chosen), c.sum()
+	for _, j := range c.open {
+		c.take(j, nobody)
+	}
+	c.looked = 0
+	c.improve()
+	if c.sum() <= worth {
+		c.chosen = first
+	}
+}
+
+// fewJobs bounds the jobs that are chosen for twice: from nothing, each growth looks
+// at all ways of all jobs.
+const fewJobs = 256
+
+func (c *chooser) sum() int64 {
+	sum := int64(0)
+	for _, j := range c.open {
+		sum += c.has(j)
+	}
+	return sum
+}
+
+func (c *chooser) improve() {
 	for range len(c.open) * mostGrowths {
 		if !c.grow() && !c.trade() {
 			break
