@@ -115,7 +115,7 @@ func TestTrainingTable(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
-	for _, word := range []string{"tiresias", "sia", "gavel", "completion h", "GPU-h/job", "FTF worst", "more", "2 workloads, 2xaws"} {
+	for _, word := range []string{"tiresias", "sia", "gavel", "completion h", "GPU-h/job", "FTF worst", "more", "2 workloads, 2xaws", "against that of tiresias"} {
 		if !strings.Contains(out, word) {
 			t.Errorf("printed\n%s\nwant it to contain %q", out, word)
 		}

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
+	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/meter"
 	"github.com/headrace-dev/headrace/internal/sim/rounds"
 )
@@ -164,5 +166,41 @@ func writeTrainingTable(w io.Writer, results []meter.Training) error {
 		}
 		rows = append(rows, line)
 	}
+	if err := align(w, rows); err != nil || len(all) < 2 {
+		return err
+	}
+	fmt.Fprintf(w, "\nMean completion time against that of %s, %%, paired by workload, with the interval of 95 %% of %d bootstrap draws\n\n", all[0].policy, bootstraps)
+	rows = [][]string{{"policy", "difference", "from", "to"}}
+	for i := range all[1:] {
+		middle, low, high := paired(&all[0], &all[i+1])
+		line := []string{all[i+1].policy}
+		for _, x := range []float64{middle, low, high} {
+			line = append(line, strconv.FormatFloat(x, 'f', 1, 64))
+		}
+		rows = append(rows, line)
+	}
 	return align(w, rows)
+}
+
+// bootstraps is how often workloads are drawn for an interval.
+const bootstraps = 10_000
+
+// paired is the difference of the mean completion time of b to that of a in percent
+// of a's, and the interval of 95 % when the workloads are drawn again.
+func paired(a, b *pool) (middle, low, high float64) {
+	n := int64(len(a.runs))
+	difference := func(draw func(i int) int) float64 {
+		sumA, sumB := 0.0, 0.0
+		for i := range a.runs {
+			k := draw(i)
+			sumA, sumB = sumA+*a.runs[k].JCTMeanS, sumB+*b.runs[k].JCTMeanS
+		}
+		return 100 * (sumB/sumA - 1)
+	}
+	source, draws := chance.New(1), make([]float64, bootstraps)
+	for d := range draws {
+		draws[d] = difference(func(int) int { return int(source.Below(n)) })
+	}
+	slices.Sort(draws)
+	return difference(func(i int) int { return i }), draws[bootstraps/40], draws[bootstraps-1-bootstraps/40]
 }
