@@ -109,8 +109,8 @@ func newLine(v *cluster.View, c decision.Cycle, r *lineRule) *line {
 func (l *line) round() []engine.Step {
 	v := l.txn.View()
 	ids := v.AppendWaiting(make([]cluster.PodID, 0, v.Pods.Len()))
-	if len(v.Refused()) > 0 {
-		ids = slices.DeleteFunc(ids, func(id cluster.PodID) bool { return v.Pod(id).BacksOff(l.cycle.Now) })
+	if v.AnyHeldBack() {
+		ids = slices.DeleteFunc(ids, func(id cluster.PodID) bool { return v.HeldBack(v.Pod(id), l.cycle.Now) })
 	}
 	worst := l.worst()
 	for {

@@ -11,7 +11,7 @@ import (
 )
 
 func jobFields() []string {
-	return []string{"queue", "priority", "preemptible", "expected", "sla", "checkpoint-period", "checkpoint-write", "restart", "deadline", "disruptions"}
+	return []string{"queue", "priority", "preemptible", "expected", "sla", "checkpoint-period", "checkpoint-write", "restart", "deadline", "disruptions", "after"}
 }
 
 func jobStatements() []statement {
@@ -24,6 +24,7 @@ func jobStatements() []statement {
 			}
 			return nil, in.apply(world.JobRemoved{Name: c.args[0]})
 		}},
+		{"end-job", form{usage: "NAME [failed]", least: 1, most: 2, flags: []string{"failed"}}, false, (*interp).endJob},
 		{"checkpointed", form{usage: "JOB", least: 1, most: 1}, false, (*interp).checkpointed},
 	}
 }
@@ -74,6 +75,7 @@ func (in *interp) jobFacts(r *reader, f *world.JobFacts) error {
 	} else {
 		f.Disruptions = int32(r.number("disruptions", int64(f.Disruptions), 1, math.MaxInt32))
 	}
+	f.After = r.dependencies(f.After)
 	if r.err != nil {
 		return r.err
 	}
@@ -91,6 +93,9 @@ func (in *interp) factsOf(id cluster.JobID) world.JobFacts {
 		Kind: v.Symbols.Text(j.Kind), Priority: j.Priority, SLA: v.Symbols.Text(j.SLA), SLATotal: j.SLATotal, Unpreemptible: !j.Preemptible,
 		MinWorkers: j.MinWorkers, MaxWorkers: j.MaxWorkers, Expected: j.Expected,
 		Checkpoint: world.Checkpoint{Last: j.Checkpoint.Last, Period: j.Checkpoint.Period, Write: j.Checkpoint.Write, Restart: j.Checkpoint.Restart},
+	}
+	for _, d := range j.After {
+		f.After = append(f.After, world.Dependency{Job: v.Job(d.Job).Name, When: d.When})
 	}
 	if j.Queue != cluster.None {
 		f.Queue = v.Queue(j.Queue).Name

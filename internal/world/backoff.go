@@ -102,9 +102,11 @@ func (e EvictRefused) apply(w *World) error {
 	return nil
 }
 
-// mayTry refuses the bind of a pod that backs off.
+// mayTry refuses the bind of a pod that backs off, or whose job waits for others.
 func (w *World) mayTry(p *cluster.Pod) error {
 	switch {
+	case w.ledger.AwaitsJobs(p):
+		return fmt.Errorf("accept bind %s: its job waits for others", p.Spec.Name)
 	case !p.BacksOff(w.now):
 		return nil
 	case p.Refused.Until == moment.Never:

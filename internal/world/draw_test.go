@@ -202,6 +202,9 @@ func (c *town) addPod() {
 		Group:    []string{"", "", "", "few", "many", "all"}[c.from.below(6)],
 		SLATotal: moment.Span(c.from.below(3)) * moment.Minute,
 	}
+	if e.Group == "" && c.from.below(4) == 0 {
+		e.Job = c.job()
+	}
 	if c.from.below(4) == 0 {
 		e.Alternatives = requests[:1+c.from.below(3)]
 	}
@@ -276,6 +279,8 @@ func (c *town) step() {
 		c.may(world.ResizeRefused{Name: c.pod()})
 	case 29:
 		c.at = c.at.Add(moment.Span(c.from.below(5)) * moment.Minute)
+	case 24:
+		c.employ()
 	case 22, 23:
 		budget := fmt.Sprintf("budget-%d", c.from.below(2))
 		c.must(world.BudgetKnown{Name: budget, Left: int32(c.from.below(3))})

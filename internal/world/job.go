@@ -31,6 +31,8 @@ type JobFacts struct {
 	MinWorkers, MaxWorkers int32
 	Expected               moment.Span // declared run time; 0: not declared
 	Checkpoint             Checkpoint
+	// After are the jobs that it comes after; they may come later, or be gone.
+	After []Dependency `json:",omitempty"`
 	// Disruptions is how often it may be evicted from now on; 0: there is no limit.
 	// A job that never bore one is Unpreemptible; one that has none left, Spent.
 	Disruptions int32
@@ -39,17 +41,18 @@ type JobFacts struct {
 // Spent is the Disruptions of a job that may not be evicted any more.
 const Spent = -1
 
-// JobAdded makes a job known. Pods and groups name it, before it comes or after.
+// JobAdded makes a job known, or one anew that has ended: it is submitted again. Pods,
+// groups and jobs that come after it name it, before it comes or after.
 type JobAdded struct {
 	Name string
 	JobFacts
 }
 
 func (e JobAdded) apply(w *World) error {
-	if id, named := w.jobs[e.Name]; e.Name == "" || named && w.ledger.Job(id).Known {
+	if id, named := w.jobs[e.Name]; e.Name == "" || named && w.ledger.Job(id).Known && !w.ledger.Job(id).Over() {
 		return fmt.Errorf("job: name %q: must be new and not empty", e.Name)
 	}
-	return w.tellJob(e.Name, &e.JobFacts)
+	return w.tellJob(e.Name, &e.JobFacts, true)
 }
 
 // JobChanged replaces what is known of a job. Pods that hold something stay in the
@@ -63,11 +66,14 @@ func (e JobChanged) apply(w *World) error {
 	if id, named := w.jobs[e.Name]; !named || !w.ledger.Job(id).Known {
 		return fmt.Errorf("job %q: no such job", e.Name)
 	}
-	return w.tellJob(e.Name, &e.JobFacts)
+	return w.tellJob(e.Name, &e.JobFacts, false)
 }
 
-func (w *World) tellJob(name string, f *JobFacts) error {
+func (w *World) tellJob(name string, f *JobFacts, anew bool) error {
 	if err := w.validJob(f); err != nil {
+		return fmt.Errorf("job %s: %w", name, err)
+	}
+	if err := w.validAfter(name, f.After); err != nil {
 		return fmt.Errorf("job %s: %w", name, err)
 	}
 	queue := cluster.QueueID(cluster.None)
@@ -78,6 +84,10 @@ func (w *World) tellJob(name string, f *JobFacts) error {
 		}
 	}
 	id := w.jobNamed(name)
+	if anew {
+		w.beginAnew(id)
+	}
+	w.setAfter(id, f.After)
 	j := w.ledger.EditJob(id)
 	j.Known, j.Kind, j.Queue, j.Priority, j.SLA, j.SLATotal = true, w.Symbol(f.Kind), queue, f.Priority, w.Symbol(f.SLA), f.SLATotal
 	if j.Deadline = f.Deadline; f.Deadline == 0 {
@@ -92,6 +102,7 @@ func (w *World) tellJob(name string, f *JobFacts) error {
 		j.Disruptions = 0
 	}
 	w.respecify(id)
+	w.fileEnded(id)
 	return nil
 }
 
@@ -133,7 +144,8 @@ func (e JobCheckpointed) apply(w *World) error {
 }
 
 // JobRemoved takes a job away. Its pods go on as pods that have none, until there is
-// a job of that name again.
+// a job of that name again. How it ended, if it has, is remembered for those that come
+// after it; one that had not ended is as if it had never been.
 type JobRemoved struct{ Name string }
 
 func (e JobRemoved) apply(w *World) error {
@@ -141,9 +153,15 @@ func (e JobRemoved) apply(w *World) error {
 	if !named || !w.ledger.Job(id).Known {
 		return fmt.Errorf("job %q: no such job", e.Name)
 	}
-	old := w.ledger.EditJob(id)
-	*old = newJob(old.Name, old.Generation, old.Members)
+	w.setAfter(id, nil)
+	old := *w.ledger.Job(id)
+	w.beginAnew(id)
+	if old.Over() {
+		j := w.ledger.EditJob(id)
+		j.State, j.Began, j.Ended = old.State, old.Began, old.Ended
+	}
 	w.respecify(id)
+	w.fileEnded(id)
 	w.dropJob(id)
 	return nil
 }
@@ -179,7 +197,7 @@ func (w *World) dropJob(id cluster.JobID) {
 		return
 	}
 	j := w.ledger.Job(id)
-	if j.Known || j.Members > 0 {
+	if j.Known || j.Members > 0 || j.Named > 0 || j.Ended != 0 {
 		return
 	}
 	for i := range w.ledger.Groups.Len() {

@@ -322,6 +322,7 @@ func (e Started) apply(w *World) error {
 	}
 	w.ledger.SetPhase(id, cluster.PhaseRunning)
 	w.ledger.EditPod(id).Started = w.now
+	w.beginJob(id)
 	for g := w.ledger.Pod(id).Spec.Group; g != cluster.None; g = w.ledger.Group(g).Parent {
 		w.ledger.EditGroup(g).Ran = true
 	}

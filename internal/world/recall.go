@@ -74,13 +74,16 @@ type GroupRecalled struct {
 	Deadline moment.Instant
 }
 
-// JobRecalled is when a job was evicted last, how often, and for how long pods of it
-// ran that are gone.
+// JobRecalled is when a job was evicted last, how often, for how long pods of it ran
+// that are gone, and when it began and ended: others come after it. The job itself may be
+// gone.
 type JobRecalled struct {
-	Name      string
-	Displaced moment.Instant
-	Evictions int32
-	Ran       moment.Span
+	Name         string
+	Displaced    moment.Instant
+	Evictions    int32
+	Ran          moment.Span
+	Began, Ended moment.Instant `json:",omitzero"`
+	Failed       bool           `json:",omitzero"`
 }
 
 // Excused says which nodes and queues facts have overdrawn.
@@ -91,8 +94,11 @@ func (w *World) Commitments() []Event {
 	v := w.View()
 	var out []Event
 	for _, name := range sortedKeys(w.jobs) {
-		if j := v.Job(w.jobs[name]); j.Known && (j.Evictions > 0 || j.Ran > 0) {
-			out = append(out, JobRecalled{Name: name, Displaced: j.Displaced, Evictions: j.Evictions, Ran: j.Ran})
+		if j := v.Job(w.jobs[name]); j.Known && (j.Evictions > 0 || j.Ran > 0) || j.Began != 0 || j.Ended != 0 {
+			out = append(out, JobRecalled{
+				Name: name, Displaced: j.Displaced, Evictions: j.Evictions, Ran: j.Ran,
+				Began: j.Began, Ended: j.Ended, Failed: j.State == cluster.JobFailed,
+			})
 		}
 	}
 	for _, name := range sortedKeys(w.pods) {
@@ -351,11 +357,18 @@ func (e GroupRecalled) apply(w *World) error {
 
 func (e JobRecalled) apply(w *World) error {
 	id, known := w.jobs[e.Name]
-	if !known {
+	switch {
+	case !known && e.Ended == 0 || e.Name == "":
 		return fmt.Errorf("job %q: no such job", e.Name)
+	case e.Began < 0 || e.Ended < 0 || max(e.Began, e.Ended) > max(w.now, 1) || e.Ended != 0 && e.Began > e.Ended || e.Failed && e.Ended == 0:
+		return fmt.Errorf("job %s: began at %v, ended at %v, failed: %v: must be in order, and not after now, %v", e.Name, e.Began, e.Ended, e.Failed, w.now)
+	case !known:
+		id = w.jobNamed(e.Name)
 	}
 	j := w.ledger.EditJob(id)
-	j.Displaced, j.Evictions, j.Ran = e.Displaced, e.Evictions, e.Ran
+	j.Displaced, j.Evictions, j.Ran, j.Began, j.Ended = e.Displaced, e.Evictions, e.Ran, e.Began, e.Ended
+	j.State = stateOf(e.Began, e.Ended, e.Failed)
+	w.fileEnded(id)
 	return nil
 }
 

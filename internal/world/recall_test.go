@@ -38,6 +38,12 @@ func (c *town) note(e world.Event) {
 		delete(c.told, "namespace "+e.Name)
 	case world.Guarded:
 		c.told["guard "+e.Name] = e
+	case world.JobAdded:
+		c.told["job "+e.Name] = e
+	case world.JobChanged:
+		c.told["job "+e.Name] = world.JobAdded(e)
+	case world.JobRemoved:
+		delete(c.told, "job "+e.Name)
 	}
 }
 
@@ -69,8 +75,8 @@ func (c *town) facts() []world.Event {
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.told)) {
 		switch e := c.told[key].(type) {
-		case world.NamespaceKnown:
-			out = append(out, e)
+		case world.NamespaceKnown, world.JobAdded:
+			out = append(out, e.(world.Event))
 		case world.NodeAdded:
 			id, known := c.w.Node(e.Name)
 			if !known {

@@ -34,6 +34,7 @@ type World struct {
 	underWay    map[uint64]cluster.IntentID // decisions that are, holds apart
 	freeGroups  []cluster.GroupID
 	freeJobs    []cluster.JobID
+	ended       []cluster.JobID // remembered by name alone, the one that ended first first
 	freeClaims  []int32
 	freeQueues  []cluster.QueueID
 	society     society
@@ -84,6 +85,7 @@ func (w *World) Apply(at moment.Instant, e Event) error {
 		return err
 	}
 	w.timeGroups()
+	w.forgetEnded()
 	return nil
 }
 

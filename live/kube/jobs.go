@@ -37,12 +37,12 @@ func (b *books) employ(key string, p *pod) {
 		}
 	}
 	p.seen.Added.Job = ""
-	if p.seen.Job == (world.JobFacts{}) {
+	if p.seen.Job.Equal(&world.JobFacts{}) {
 		b.dismiss(key, p)
 		return
 	}
 	p.seen.Added.Job = key
-	if p.employed && p.jobSeen == p.seen.Job {
+	if p.employed && p.jobSeen.Equal(&p.seen.Job) {
 		return
 	}
 	later := p.job
@@ -50,9 +50,9 @@ func (b *books) employ(key string, p *pod) {
 	switch {
 	case !p.employed:
 		b.must(world.JobAdded{Name: key, JobFacts: job})
-	case later == job && job.Checkpoint.Last > p.job.Checkpoint.Last:
+	case later.Equal(&job) && job.Checkpoint.Last > p.job.Checkpoint.Last:
 		b.must(world.JobCheckpointed{Name: key, At: job.Checkpoint.Last})
-	case p.job != job:
+	case !p.job.Equal(&job):
 		b.must(world.JobChanged{Name: key, JobFacts: job})
 	}
 	p.employed, p.job, p.jobSeen = true, job, p.seen.Job

@@ -119,6 +119,17 @@ func TestAuditFindsPlantedDamage(t *testing.T) {
 		{name: "refused eviction of a waiting pod", plant: func(l *cluster.Ledger) { l.Pod(4).Kept = cluster.Refusals{Count: 2, Until: 5} }, want: "pod idle is waiting, and its eviction was refused 2 times"},
 		{name: "intent of a running pod", plant: func(l *cluster.Ledger) { l.Pod(3).Phase = cluster.PhaseRunning }, want: "an intent to bind pod partition, which is running"},
 		{name: "intent of another", plant: func(l *cluster.Ledger) { l.Intents.At(0).Pod = 1 }, want: "an intent to bind pod whole"},
+		{name: "job named by nobody", plant: func(l *cluster.Ledger) { l.EditJob(addJob(l, "a")).Named = 1 }, want: "job a: named by 1, counted 0"},
+		{name: "job that ended at no time", plant: func(l *cluster.Ledger) { l.EditJob(addJob(l, "a")).State = cluster.JobDone }, want: "job a: state 2, began at 0s, ended at 0s"},
+		{name: "job after others not listed", plant: func(l *cluster.Ledger) {
+			a, b := addJob(l, "a"), addJob(l, "b")
+			l.EditJob(a).After = []cluster.Dependency{{Job: b}}
+		}, want: "job a comes after 1 others, known: true, listed: false"},
+		{name: "jobs in a circle", plant: func(l *cluster.Ledger) {
+			a, b := addJob(l, "a"), addJob(l, "b")
+			l.SetAfter(a, []cluster.Dependency{{Job: b}})
+			l.SetAfter(b, []cluster.Dependency{{Job: a}})
+		}, want: "2 jobs come after each other in a circle"},
 		{name: "intent gone", plant: func(l *cluster.Ledger) { l.Intents.At(0).ID = 0 }, want: "pod partition names an intent that is not its own"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -168,4 +179,8 @@ func audited(t *testing.T) *cluster.Ledger {
 	in := cluster.Intent{ID: 5, Action: cluster.ActionBind, Pod: partition, Place: l.Pod(partition).Placement}
 	l.EditPod(partition).Intent = l.AddIntent(in, cluster.None)
 	return l
+}
+
+func addJob(l *cluster.Ledger, name string) cluster.JobID {
+	return l.AddJob(cluster.Job{Name: name, Known: true, Queue: cluster.None}, cluster.None)
 }

@@ -47,7 +47,7 @@ func (v *View) digest(beliefs bool) uint64 {
 		}
 	}
 	for i := range v.Jobs.Len() {
-		if j := v.Jobs.At(int32(i)); j.Known || j.Members > 0 {
+		if j := v.Jobs.At(int32(i)); j.Known || j.Members > 0 || j.Named > 0 || j.Ended != 0 {
 			sum += v.jobDigest(j)
 		}
 	}
@@ -137,6 +137,7 @@ func (v *View) jobDigest(j *Job) uint64 {
 	if j.Ran > 0 {
 		h = chance.Hash(29, h, uint64(j.Ran))
 	}
+	h = v.afterDigest(h, j)
 	if j.Preemptible {
 		h++
 	}

@@ -54,21 +54,6 @@ type Checkpoint struct {
 	Restart moment.Span
 }
 
-// Dependency makes a job wait for another.
-type Dependency struct {
-	Job  JobID
-	When DependencyKind
-}
-
-// DependencyKind is the event of the other job that is waited for.
-type DependencyKind uint8
-
-const (
-	AfterSuccess DependencyKind = iota
-	AfterEnd
-	AfterStart
-)
-
 // Job is work with an end. A rigid job has one configuration. Pods and groups name
 // their job, before it comes or after; Known says that it was told of itself.
 type Job struct {
@@ -91,11 +76,13 @@ type Job struct {
 	Progress       quantity.Milli // done, in thousandths
 	Checkpoint     Checkpoint
 	Configurations []Configuration
-	Chosen         int32 // index of the configuration in force; None before
-	After          []Dependency
-	Disruptions    int32 // how often it may still be evicted; None: no limit
-	// Members counts the pods that name the job.
-	Members int32
+	Chosen         int32        // index of the configuration in force; None before
+	After          []Dependency // by name of the other job, each once
+	Disruptions    int32        // how often it may still be evicted; None: no limit
+	// Members counts the pods that name the job, Named the jobs that come after it.
+	Members, Named int32
+	// Began is when its first pod started, Ended when it was over; 0: not yet.
+	Began, Ended moment.Instant
 	// Displaced is when pods of it were evicted last, by a decision; 0: never.
 	// Evictions counts how often: pods that are told to go at one instant are once.
 	Displaced moment.Instant

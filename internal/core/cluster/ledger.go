@@ -269,18 +269,18 @@ func (l *Ledger) applyGrant(g *Grant, sign int64) {
 	}
 }
 
-func appended(pods []PodID, id PodID) []PodID {
-	out := make([]PodID, len(pods)+1)
-	copy(out, pods)
-	out[len(pods)] = id
+func appended[T any](list []T, id T) []T {
+	out := make([]T, len(list)+1)
+	copy(out, list)
+	out[len(list)] = id
 	return out
 }
 
-func removed(pods []PodID, id PodID) []PodID {
-	out := make([]PodID, 0, len(pods)-1)
-	for _, p := range pods {
-		if p != id {
-			out = append(out, p)
+func removed[T comparable](list []T, id T) []T {
+	out := make([]T, 0, len(list)-1)
+	for _, other := range list {
+		if other != id {
+			out = append(out, other)
 		}
 	}
 	return out

@@ -78,6 +78,9 @@ func (t *Txn) Place(pod PodID, place Placement) error {
 	if r := &t.ledger.Pod(pod).Refused; t.waits(r) {
 		return fmt.Errorf("place %s: it backs off until %v after refused binds", t.ledger.Pod(pod).Spec.Name, r.Until)
 	}
+	if t.ledger.AwaitsJobs(t.ledger.Pod(pod)) {
+		return fmt.Errorf("place %s: its job waits for others", t.ledger.Pod(pod).Spec.Name)
+	}
 	if err := t.ledger.Admit(pod, &place); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ type ledgerMark struct {
 	nodes, devices, pods, queues, domains, classes, groups, jobs, intents, waiting tableMark
 	loose                                                                          Amount
 	lenders, refused                                                               []PodID
+	dependents                                                                     []JobID
 }
 
 func (l *Ledger) mark() ledgerMark {
@@ -13,7 +14,7 @@ func (l *Ledger) mark() ledgerMark {
 		nodes: l.Nodes.mark(), devices: l.Devices.mark(), pods: l.Pods.mark(), queues: l.Queues.mark(), domains: l.Domains.mark(),
 		classes: l.Classes.mark(), groups: l.Groups.mark(), jobs: l.Jobs.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(),
 		loose:   l.Loose,
-		lenders: l.lenders, refused: l.refused,
+		lenders: l.lenders, refused: l.refused, dependents: l.dependents,
 	}
 }
 
@@ -29,7 +30,7 @@ func (l *Ledger) rollback(m ledgerMark) {
 	l.Intents.rollback(m.intents, l.owner)
 	l.waiting.rollback(m.waiting, l.owner)
 	l.Loose = m.loose
-	l.lenders, l.refused = m.lenders, m.refused
+	l.lenders, l.refused, l.dependents = m.lenders, m.refused, m.dependents
 }
 
 // forgetUndo drops what was recorded: nobody goes back any more.

@@ -43,6 +43,9 @@ type View struct {
 	// refused are the pods whose last bind was refused.
 	refused []PodID
 
+	// dependents are the jobs that come after others.
+	dependents []JobID
+
 	// waiting is a bit set over pod ids: the pods in PhaseWaiting.
 	waiting Table[uint64]
 	// changes lists the nodes whose State changed, oldest first, from position

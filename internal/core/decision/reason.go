@@ -63,14 +63,19 @@ const (
 	VictimsLeave // room is reserved for it, which others are still to leave
 	BackingOff   // its bind was refused, and is tried again after a while
 	SetAside     // its bind was refused too often
+
+	// What keeps the pods of a job out of the line that comes after others.
+	AwaitsJob      // a job that it waits for has not come so far
+	JobUnknown     // a job that it waits for does not exist
+	AncestorFailed // a job that had to come before has failed
 )
 
 // Future returns what has to happen before the answer of a code can change.
 func (c Code) Future() Future {
 	switch {
-	case c >= GroupUnknown && c <= GroupDomain, c == SetAside:
+	case c >= GroupUnknown && c <= GroupDomain, c == SetAside, c == AwaitsJob, c == JobUnknown:
 		return AfterChange
-	case c == GroupCapacity:
+	case c == GroupCapacity, c == AncestorFailed:
 		return Never
 	case c >= NodeRoom:
 		return AfterRoom
@@ -123,6 +128,10 @@ type Reason struct {
 	// Until is when the waiting is over at the latest: for VictimsLeave, until when the
 	// room is held; for BackingOff, when it is tried again. 0 where nobody can say.
 	Until moment.Instant
+	// Job is the one that is waited for, for AwaitsJob, JobUnknown and AncestorFailed;
+	// Need says for what, as a cluster.DependencyKind. Failed is the one that failed,
+	// for AncestorFailed: Job, or one that comes before it.
+	Job, Failed cluster.JobID
 	// About names the relation that binds, for those between pods, and the counter
 	// that does, for partitions.
 	About cluster.Symbol
@@ -149,10 +158,13 @@ func (r Reason) Tell(v *cluster.View, clock func(moment.Instant) string) string 
 	if r.Guarded > 0 {
 		text += fmt.Sprintf("; evicting pods of lower priority would make room on %s, budgets and protection keep them", nodes(r.Guarded))
 	}
-	if r.Code != Fits && r.Code != BackingOff { // that is a matter of time alone
-		text += "; " + r.Code.Future().String()
+	switch r.Code {
+	case Fits, BackingOff: // that is a matter of time alone
+		return text
+	case AncestorFailed:
+		return text + "; never, unless that is submitted again"
 	}
-	return text
+	return text + "; " + r.Code.Future().String()
 }
 
 // groupName is "its group", or the name of one that is in a tree.
@@ -281,10 +293,26 @@ func (r Reason) constraint(v *cluster.View, clock func(moment.Instant) string) s
 			return fmt.Sprintf("set aside after %d refused binds; a change of the pod brings it back", r.Have)
 		}
 		return fmt.Sprintf("set aside after %d refused binds, the last on %s; a change of the pod or of that node brings it back", r.Have, v.Node(r.Domain.Node).Spec.Name)
+	case AwaitsJob, JobUnknown, AncestorFailed:
+		return r.dependency(v)
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
 	return fmt.Sprintf("gave up after %d of %d hypotheses", r.Have, r.Need)
+}
+
+// dependency says which job is waited for, and what became of it.
+func (r Reason) dependency(v *cluster.View) string {
+	text := fmt.Sprintf("waits for the %v of job %s", cluster.DependencyKind(r.Need), v.Job(r.Job).Name)
+	switch {
+	case r.Code == JobUnknown:
+		text += ", which does not exist yet"
+	case r.Code == AncestorFailed && r.Failed == r.Job:
+		text += ", which has failed"
+	case r.Code == AncestorFailed:
+		text += fmt.Sprintf(", which comes after job %s, and that has failed", v.Job(r.Failed).Name)
+	}
+	return text
 }
 
 // nodes is "1 node", "2 nodes".
@@ -385,7 +413,7 @@ var codeNames = map[Code]string{ // const: names of the constraints for programs
 	PodShunned: "PodShunned", TopologySpread: "TopologySpread", GroupUnknown: "GroupUnknown", GroupMembers: "GroupMembers",
 	GroupParent: "GroupParent", GroupParts: "GroupParts", GroupWished: "GroupWished", GroupDomain: "GroupDomain",
 	GroupCapacity: "GroupCapacity", GroupRoom: "GroupRoom", VictimsLeave: "VictimsLeave",
-	BackingOff: "BackingOff", SetAside: "SetAside",
+	BackingOff: "BackingOff", SetAside: "SetAside", AwaitsJob: "AwaitsJob", JobUnknown: "JobUnknown", AncestorFailed: "AncestorFailed",
 }
 
 var kinds = map[Code]string{ // const: names of the constraints
@@ -425,4 +453,7 @@ var kinds = map[Code]string{ // const: names of the constraints
 	VictimsLeave:      "victims have to leave first",
 	BackingOff:        "backing off after refused binds",
 	SetAside:          "set aside after refused binds",
+	AwaitsJob:         "waits for another job",
+	JobUnknown:        "waits for a job that does not exist",
+	AncestorFailed:    "a job before it has failed",
 }

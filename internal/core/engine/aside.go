@@ -8,18 +8,19 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/moment"
 )
 
-// Some pods are not in line, since something has been decided about them already: they
-// hold room that others are still to leave, or their bind was refused and is tried again
-// later. They wait like the others, with a reason.
+// Some pods are not in line: their job waits for others (await.go), they hold room that
+// others are still to leave, or their bind was refused and is tried again later. They
+// wait like the others, with a reason.
 
 // appendAside adds the pods that are not in line.
 func appendAside(waiting []decision.Waiting, v *cluster.View, c decision.Cycle) []decision.Waiting {
 	for _, id := range v.Refused() {
 		p := v.Pod(id)
-		if p.Phase == cluster.PhaseWaiting && p.BacksOff(c.Now) && (c.Profile == 0 || p.Spec.Policy == c.Profile) {
+		if p.Phase == cluster.PhaseWaiting && p.BacksOff(c.Now) && !v.AwaitsJobs(p) && (c.Profile == 0 || p.Spec.Policy == c.Profile) {
 			waiting = append(waiting, decision.Waiting{Pod: id, Why: backsOff(p)})
 		}
 	}
+	waiting = appendAwaiting(waiting, v, c)
 	var leaving []uint64 // decisions under way after which there is more room
 	for i := range v.Intents.Len() {
 		in := v.Intents.At(int32(i))
@@ -34,10 +35,15 @@ func appendAside(waiting []decision.Waiting, v *cluster.View, c decision.Cycle) 
 	return waiting
 }
 
-// HeldBack is why a pod waits that is not in line at an instant: it holds room which
-// others are still to leave, or it backs off. It is the zero reason for any other.
+// HeldBack is why a pod waits that is not in line at an instant: its job waits for
+// others, it backs off, or it holds room which others are still to leave. It is the zero
+// reason for any other.
 func HeldBack(v *cluster.View, id cluster.PodID, now moment.Instant) decision.Reason {
-	if p := v.Pod(id); p.Phase == cluster.PhaseWaiting && p.BacksOff(now) {
+	switch p := v.Pod(id); {
+	case p.Phase != cluster.PhaseWaiting:
+	case v.AwaitsJobs(p):
+		return *(&awaiting{view: v}).of(v.JobOf(p))
+	case p.BacksOff(now):
 		return *backsOff(p)
 	}
 	if intent := v.Pod(id).Intent; intent != cluster.None {
@@ -97,10 +103,14 @@ func backsOff(p *cluster.Pod) *decision.Reason {
 	return &why
 }
 
-// backsOffIn is why a group has fewer members in line than it has: of those that back
-// off, the one that does so for longest speaks for them. Nil where none does.
-func (r *round) backsOffIn(id cluster.GroupID) *decision.Reason {
+// heldBackIn is why a group has fewer members in line than it has: those whose job waits
+// for others speak for them, else of those that back off the one that does so for
+// longest. Nil where none is held back.
+func (r *round) heldBackIn(id cluster.GroupID) *decision.Reason {
 	v := r.txn.Base()
+	if why := awaitsIn(&v.View, id); why != nil {
+		return why
+	}
 	var last *cluster.Pod
 	for _, pod := range v.Refused() {
 		p := v.Pod(pod)

@@ -136,7 +136,7 @@ func (r *round) lacking(id cluster.GroupID) *decision.Reason {
 	case !g.Known:
 		return &decision.Reason{Code: decision.GroupUnknown, Group: id}
 	case arrived < g.Minimum:
-		if why := r.backsOffIn(id); why != nil {
+		if why := r.heldBackIn(id); why != nil {
 			return why
 		}
 		return &decision.Reason{Code: decision.GroupMembers, Need: int64(g.Minimum), Have: int64(arrived), Group: id}

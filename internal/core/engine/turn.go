@@ -96,16 +96,16 @@ func (r *round) drop(q cluster.QueueID) {
 	}
 }
 
-// inLine lists the waiting pods whose turn the cycle is, by id. Those that back off have
-// none.
+// inLine lists the waiting pods whose turn the cycle is, by id. Those that
+// are held back have none.
 func inLine(v *cluster.View, c decision.Cycle) []cluster.PodID {
 	all := v.AppendWaiting(make([]cluster.PodID, 0, v.Pods.Len()))
-	if c.Profile == 0 && len(v.Refused()) == 0 {
+	if c.Profile == 0 && !v.AnyHeldBack() {
 		return all
 	}
 	return slices.DeleteFunc(all, func(id cluster.PodID) bool {
 		p := v.Pod(id)
-		return p.BacksOff(c.Now) || c.Profile != 0 && p.Spec.Policy != c.Profile
+		return v.HeldBack(p, c.Now) || c.Profile != 0 && p.Spec.Policy != c.Profile
 	})
 }
 

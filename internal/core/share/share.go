@@ -165,7 +165,7 @@ func (s *Standing) ask(v *cluster.View) {
 		switch {
 		case p.Phase.Charged():
 			shape = p.Placement.Shape
-		case p.Phase == cluster.PhaseWaiting:
+		case p.Phase == cluster.PhaseWaiting && !v.AwaitsJobs(p):
 			shape = p.Spec.Shape
 		default:
 			continue
