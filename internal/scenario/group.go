@@ -8,6 +8,7 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/world"
 )
 
@@ -132,7 +133,7 @@ func (in *interp) groupRows(rows [][]string, ids []cluster.GroupID, indent strin
 		for below := range v.Tree(id) {
 			members += v.Group(below).Members
 		}
-		row := []string{indent + g.Name, leastText(g), fmt.Sprint(members), fmt.Sprint(g.TreePlaced), in.queueName(g.Queue), groupState(g)}
+		row := []string{indent + g.Name, leastText(g), fmt.Sprint(members), fmt.Sprint(g.TreePlaced), in.queueName(g.Queue), groupState(g, in.now)}
 		if !g.Known {
 			row[1], row[4] = "-", "-"
 		}
@@ -157,7 +158,7 @@ func leastText(g *cluster.Group) string {
 	}
 }
 
-func groupState(g *cluster.Group) string {
+func groupState(g *cluster.Group, now moment.Instant) string {
 	switch {
 	case !g.Known:
 		return "not there yet"
@@ -167,6 +168,8 @@ func groupState(g *cluster.Group) string {
 		return fmt.Sprintf("broken, until %v", g.Deadline)
 	case g.Broken():
 		return "broken"
+	case g.GaveBack.Until > now:
+		return fmt.Sprintf("waits, not before %v", g.GaveBack.Until)
 	}
 	return "waits"
 }

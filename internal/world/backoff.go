@@ -105,6 +105,8 @@ func (e EvictRefused) apply(w *World) error {
 // mayTry refuses the bind of a pod that backs off, or whose job waits for others.
 func (w *World) mayTry(p *cluster.Pod) error {
 	switch {
+	case w.ledger.BacksOffIn(p.Spec.Group, w.now) != cluster.None:
+		return fmt.Errorf("accept bind %s: its group has given its room back, and backs off", p.Spec.Name)
 	case w.ledger.AwaitsJobs(p):
 		return fmt.Errorf("accept bind %s: its job waits for others", p.Spec.Name)
 	case !p.BacksOff(w.now):

@@ -94,6 +94,7 @@ func (e GroupChanged) apply(w *World) error {
 		return err
 	}
 	e.agree(w, id)
+	w.ledger.SetGaveBack(id, cluster.Returns{})
 	return nil
 }
 
@@ -212,6 +213,7 @@ func (e GroupRemoved) apply(w *World) error {
 		return fmt.Errorf("group %q: no such group", e.Name)
 	}
 	job := w.ledger.Group(id).Job
+	w.ledger.SetGaveBack(id, cluster.Returns{})
 	w.ledger.ReviseGroup(id, func(g *cluster.Group) {
 		g.Known, g.Minimum, g.Hold, g.Queue, g.Job = false, 0, 0, cluster.None, cluster.None
 		g.Wished, g.Groups, g.Topology, g.Comm = 0, 0, nil, cluster.CommNone
@@ -255,7 +257,9 @@ func (w *World) dropGroup(id cluster.GroupID) {
 // timeGroups starts the clock of groups that have come to hold room without their
 // minimum, and stops it for those that are whole again, run or hold nothing.
 func (w *World) timeGroups() {
-	for _, id := range w.ledger.TakeRegrouped() {
+	regrouped := w.ledger.TakeRegrouped()
+	w.countReturns(regrouped)
+	for _, id := range regrouped {
 		g := w.ledger.Group(id)
 		if g.TreePlaced == 0 && g.Ran {
 			w.ledger.EditGroup(id).Ran = false
@@ -268,6 +272,33 @@ func (w *World) timeGroups() {
 		}
 	}
 	w.ledger.TakeRegrouped()
+}
+
+// returnsAhead makes a group back off, from the first time on, as a pod does whose bind
+// was refused so many times before: for half a minute and more, since it takes as long
+// until its room is left and another can have it.
+const returnsAhead = 5
+
+// countReturns finds those of the groups that have given back all that they held when
+// their time was over. They back off, each whole: a part goes by what it is a part of,
+// where that gives its room back, too.
+func (w *World) countReturns(regrouped []cluster.GroupID) {
+	late := func(id cluster.GroupID) bool {
+		g := w.ledger.Group(id)
+		return g.Deadline != 0 && g.Deadline <= w.now && !g.Ran
+	}
+	var back []cluster.GroupID
+	for _, id := range regrouped {
+		g := w.ledger.Group(id)
+		if g.Known && g.TreePlaced == 0 && late(id) && (g.Parent == cluster.None || !late(g.Parent)) && !slices.Contains(back, id) {
+			back = append(back, id)
+		}
+	}
+	for _, id := range back {
+		g := w.ledger.Group(id)
+		count := g.GaveBack.Count + 1
+		w.ledger.SetGaveBack(id, cluster.Returns{Count: count, Until: w.now.Add(backOff(g.Key, returnsAhead+count))})
+	}
 }
 
 // Group returns the id of a group by name, known or only named by pods.

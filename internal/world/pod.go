@@ -325,6 +325,7 @@ func (e Started) apply(w *World) error {
 	w.beginJob(id)
 	for g := w.ledger.Pod(id).Spec.Group; g != cluster.None; g = w.ledger.Group(g).Parent {
 		w.ledger.EditGroup(g).Ran = true
+		w.ledger.SetGaveBack(g, cluster.Returns{})
 	}
 	return nil
 }

@@ -66,12 +66,13 @@ type IntentRecalled struct {
 	Outstanding bool
 }
 
-// GroupRecalled is what was written down of a group: whether it has run, and until when
-// it may hold room as it is.
+// GroupRecalled is what was written down of a group: whether it has run, until when it
+// may hold room as it is, and how often it has given it back.
 type GroupRecalled struct {
 	Name     string
 	Ran      bool
 	Deadline moment.Instant
+	GaveBack cluster.Returns `json:",omitzero"`
 }
 
 // JobRecalled is when a job was evicted last, how often, for how long pods of it ran
@@ -115,8 +116,8 @@ func (w *World) Commitments() []Event {
 		out = append(out, e)
 	}
 	for _, name := range sortedKeys(w.groups) {
-		if g := v.Group(w.groups[name]); g.Ran || g.Deadline != 0 {
-			out = append(out, GroupRecalled{Name: name, Ran: g.Ran, Deadline: g.Deadline})
+		if g := v.Group(w.groups[name]); g.Ran || g.Deadline != 0 || g.GaveBack.Count > 0 {
+			out = append(out, GroupRecalled{Name: name, Ran: g.Ran, Deadline: g.Deadline, GaveBack: g.GaveBack})
 		}
 	}
 	var excused Excused
@@ -350,8 +351,12 @@ func (e GroupRecalled) apply(w *World) error {
 	if !known {
 		return fmt.Errorf("group %q: no such group", e.Name)
 	}
+	if r := e.GaveBack; r.Count < 0 || (r.Count == 0) != (r.Until == 0) || r.Until < 0 || r.Count > 0 && !w.ledger.Group(id).Known {
+		return fmt.Errorf("group %s: gave its room back %d times, until %v: it must be there, both 0 or more than that", e.Name, r.Count, r.Until)
+	}
 	g := w.ledger.EditGroup(id)
 	g.Ran, g.Deadline = e.Ran, e.Deadline
+	w.ledger.SetGaveBack(id, e.GaveBack)
 	return nil
 }
 

@@ -68,13 +68,15 @@ func (v *View) AwaitsJobs(p *Pod) bool {
 }
 
 // HeldBack says whether a waiting pod has no turn at an instant: its binds were
-// refused a moment ago, or its job waits for others.
+// refused a moment ago, its job waits for others, or its group has given its room back.
 func (v *View) HeldBack(p *Pod, now moment.Instant) bool {
-	return p.BacksOff(now) || v.AwaitsJobs(p)
+	return p.BacksOff(now) || v.AwaitsJobs(p) || v.BacksOffIn(p.Spec.Group, now) != None
 }
 
 // AnyHeldBack says whether there may be pods that are held back.
-func (v *View) AnyHeldBack() bool { return len(v.refused) > 0 || len(v.dependents) > 0 }
+func (v *View) AnyHeldBack() bool {
+	return len(v.refused) > 0 || len(v.dependents) > 0 || len(v.returned) > 0
+}
 
 // SetAfter says what a job comes after. The list of those that come after others is
 // never changed in place.

@@ -152,6 +152,7 @@ func (v *View) groupDigest(g *Group) uint64 {
 	if g.Queue != None {
 		h = chance.Fold(h, v.Queues.At(int32(g.Queue)).Key)
 	}
+	h = v.returnsDigest(h, g)
 	if g.Known {
 		h++
 	}

@@ -35,6 +35,9 @@ type Group struct {
 	Deadline moment.Instant
 	// Ran says that a pod of its tree has run since that held nothing last.
 	Ran bool
+	// GaveBack is how often in a row it has given its room back without its minimum, and
+	// until when it is not tried again. A run ends the row.
+	GaveBack Returns
 	// Members counts the pods that name the group, Placed those of them that are
 	// being placed, bound or running; TreePlaced counts these in all its tree.
 	Members, Placed, TreePlaced int32

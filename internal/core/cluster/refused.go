@@ -15,12 +15,17 @@ import (
 // Refused lists the pods whose last bind was refused, in no order that means anything.
 func (v *View) Refused() []PodID { return v.refused }
 
-// NextTry is when the next pod that backs off has its turn again; ok is false where
-// none will by itself.
+// NextTry is when the next pod, or group, that backs off has its turn again; ok is false
+// where none will by itself.
 func (v *View) NextTry(now moment.Instant) (at moment.Instant, ok bool) {
 	at = moment.Never
 	for _, id := range v.refused {
 		if until := v.Pod(id).Refused.Until; until > now {
+			at = min(at, until)
+		}
+	}
+	for _, id := range v.returned {
+		if until := v.Group(id).GaveBack.Until; until > now {
 			at = min(at, until)
 		}
 	}

@@ -78,6 +78,9 @@ func (t *Txn) Place(pod PodID, place Placement) error {
 	if r := &t.ledger.Pod(pod).Refused; t.waits(r) {
 		return fmt.Errorf("place %s: it backs off until %v after refused binds", t.ledger.Pod(pod).Spec.Name, r.Until)
 	}
+	if g := t.ledger.BacksOffIn(t.ledger.Pod(pod).Spec.Group, t.now); g != None {
+		return fmt.Errorf("place %s: group %s has given its room back, and is not tried before %v", t.ledger.Pod(pod).Spec.Name, t.ledger.Group(g).Name, t.ledger.Group(g).GaveBack.Until)
+	}
 	if t.ledger.AwaitsJobs(t.ledger.Pod(pod)) {
 		return fmt.Errorf("place %s: its job waits for others", t.ledger.Pod(pod).Spec.Name)
 	}

@@ -7,6 +7,7 @@ type ledgerMark struct {
 	loose                                                                          Amount
 	lenders, refused                                                               []PodID
 	dependents                                                                     []JobID
+	returned                                                                       []GroupID
 }
 
 func (l *Ledger) mark() ledgerMark {
@@ -14,7 +15,7 @@ func (l *Ledger) mark() ledgerMark {
 		nodes: l.Nodes.mark(), devices: l.Devices.mark(), pods: l.Pods.mark(), queues: l.Queues.mark(), domains: l.Domains.mark(),
 		classes: l.Classes.mark(), groups: l.Groups.mark(), jobs: l.Jobs.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(),
 		loose:   l.Loose,
-		lenders: l.lenders, refused: l.refused, dependents: l.dependents,
+		lenders: l.lenders, refused: l.refused, dependents: l.dependents, returned: l.returned,
 	}
 }
 
@@ -30,7 +31,7 @@ func (l *Ledger) rollback(m ledgerMark) {
 	l.Intents.rollback(m.intents, l.owner)
 	l.waiting.rollback(m.waiting, l.owner)
 	l.Loose = m.loose
-	l.lenders, l.refused, l.dependents = m.lenders, m.refused, m.dependents
+	l.lenders, l.refused, l.dependents, l.returned = m.lenders, m.refused, m.dependents, m.returned
 }
 
 // forgetUndo drops what was recorded: nobody goes back any more.

@@ -46,6 +46,9 @@ type View struct {
 	// dependents are the jobs that come after others.
 	dependents []JobID
 
+	// returned are the groups that have given their room back.
+	returned []GroupID
+
 	// waiting is a bit set over pod ids: the pods in PhaseWaiting.
 	waiting Table[uint64]
 	// changes lists the nodes whose State changed, oldest first, from position

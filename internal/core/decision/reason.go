@@ -68,6 +68,8 @@ const (
 	AwaitsJob      // a job that it waits for has not come so far
 	JobUnknown     // a job that it waits for does not exist
 	AncestorFailed // a job that had to come before has failed
+
+	GroupBackingOff // its group gave its room back, and is tried again after a while
 )
 
 // Future returns what has to happen before the answer of a code can change.
@@ -126,7 +128,7 @@ type Reason struct {
 	// the node that refused last.
 	Domain cluster.Spot
 	// Until is when the waiting is over at the latest: for VictimsLeave, until when the
-	// room is held; for BackingOff, when it is tried again. 0 where nobody can say.
+	// room is held; for BackingOff and GroupBackingOff, when it is tried again. 0 where nobody can say.
 	Until moment.Instant
 	// Job is the one that is waited for, for AwaitsJob, JobUnknown and AncestorFailed;
 	// Need says for what, as a cluster.DependencyKind. Failed is the one that failed,
@@ -159,7 +161,7 @@ func (r Reason) Tell(v *cluster.View, clock func(moment.Instant) string) string 
 		text += fmt.Sprintf("; evicting pods of lower priority would make room on %s, budgets and protection keep them", nodes(r.Guarded))
 	}
 	switch r.Code {
-	case Fits, BackingOff: // that is a matter of time alone
+	case Fits, BackingOff, GroupBackingOff: // that is a matter of time alone
 		return text
 	case AncestorFailed:
 		return text + "; never, unless that is submitted again"
@@ -288,6 +290,8 @@ func (r Reason) constraint(v *cluster.View, clock func(moment.Instant) string) s
 		return fmt.Sprintf("waits for victims to leave (%s%s)", pods(r.Have), until(r.Until, clock))
 	case BackingOff:
 		return fmt.Sprintf("backing off after refused binds (%d%s)", r.Have, until(r.Until, clock))
+	case GroupBackingOff:
+		return fmt.Sprintf("%s gave the room back that was too little for it (%d%s)", r.groupName(v), r.Have, until(r.Until, clock))
 	case SetAside:
 		if !r.Domain.Set {
 			return fmt.Sprintf("set aside after %d refused binds; a change of the pod brings it back", r.Have)
@@ -414,6 +418,7 @@ var codeNames = map[Code]string{ // const: names of the constraints for programs
 	GroupParent: "GroupParent", GroupParts: "GroupParts", GroupWished: "GroupWished", GroupDomain: "GroupDomain",
 	GroupCapacity: "GroupCapacity", GroupRoom: "GroupRoom", VictimsLeave: "VictimsLeave",
 	BackingOff: "BackingOff", SetAside: "SetAside", AwaitsJob: "AwaitsJob", JobUnknown: "JobUnknown", AncestorFailed: "AncestorFailed",
+	GroupBackingOff: "GroupBackingOff",
 }
 
 var kinds = map[Code]string{ // const: names of the constraints
@@ -456,4 +461,5 @@ var kinds = map[Code]string{ // const: names of the constraints
 	AwaitsJob:         "waits for another job",
 	JobUnknown:        "waits for a job that does not exist",
 	AncestorFailed:    "a job before it has failed",
+	GroupBackingOff:   "its group gave its room back",
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/moment"
 )
 
-// Some pods are not in line: their job waits for others (await.go), they hold room that
-// others are still to leave, or their bind was refused and is tried again later. They
-// wait like the others, with a reason.
+// Some pods are not in line: their job waits for others (await.go), their group gave its
+// room back a while ago (giveback.go), they hold room that others are still to leave, or
+// their bind was refused and is tried again later. They wait like the others, with a
+// reason.
 
 // appendAside adds the pods that are not in line.
 func appendAside(waiting []decision.Waiting, v *cluster.View, c decision.Cycle) []decision.Waiting {
@@ -20,7 +21,7 @@ func appendAside(waiting []decision.Waiting, v *cluster.View, c decision.Cycle) 
 			waiting = append(waiting, decision.Waiting{Pod: id, Why: backsOff(p)})
 		}
 	}
-	waiting = appendAwaiting(waiting, v, c)
+	waiting = appendAwaiting(appendReturned(waiting, v, c), v, c)
 	var leaving []uint64 // decisions under way after which there is more room
 	for i := range v.Intents.Len() {
 		in := v.Intents.At(int32(i))
@@ -45,6 +46,10 @@ func HeldBack(v *cluster.View, id cluster.PodID, now moment.Instant) decision.Re
 		return *(&awaiting{view: v}).of(v.JobOf(p))
 	case p.BacksOff(now):
 		return *backsOff(p)
+	default:
+		if g := v.BacksOffIn(p.Spec.Group, now); g != cluster.None {
+			return *returned(v, g)
+		}
 	}
 	if intent := v.Pod(id).Intent; intent != cluster.None {
 		if in := v.Intents.At(int32(intent)); in.Action == cluster.ActionHold {
@@ -110,6 +115,9 @@ func (r *round) heldBackIn(id cluster.GroupID) *decision.Reason {
 	v := r.txn.Base()
 	if why := awaitsIn(&v.View, id); why != nil {
 		return why
+	}
+	if g := v.BacksOffIn(id, r.cycle.Now); g != cluster.None {
+		return returned(&v.View, g)
 	}
 	var last *cluster.Pod
 	for _, pod := range v.Refused() {

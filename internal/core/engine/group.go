@@ -390,53 +390,6 @@ func (r *round) attempt(do func() bool) bool {
 	return false
 }
 
-// giveBack evicts what a broken group holds when its time is over and nothing of
-// it has run yet: others can use the room. It is the last step of a cycle, so that
-// no group counts on that room before it is free.
-func (r *round) giveBack() {
-	v := r.txn.Base()
-	var late []bool // by group
-	for i := range v.Groups.Len() {
-		g := v.Group(cluster.GroupID(i))
-		if g.Deadline > 0 && g.Deadline <= r.cycle.Now && r.txn.View().Group(cluster.GroupID(i)).Stuck() {
-			if late == nil {
-				late = make([]bool, v.Groups.Len())
-			}
-			late[i] = true
-		}
-	}
-	if late == nil {
-		return
-	}
-	var holders []cluster.PodID
-	for i := range late {
-		if !late[i] {
-			continue
-		}
-		var own []cluster.PodID
-		placing := false
-		for pod := range v.TreeMembers(cluster.GroupID(i)) {
-			switch v.Pod(pod).Phase {
-			case cluster.PhaseBound:
-				own = append(own, pod)
-			case cluster.PhasePlacing:
-				placing = true
-			}
-		}
-		if !placing {
-			holders = append(holders, own...)
-		}
-	}
-	slices.SortFunc(holders, func(a, b cluster.PodID) int {
-		return cmp.Or(cmp.Compare(v.Pod(a).Key, v.Pod(b).Key), cmp.Compare(a, b))
-	})
-	for _, pod := range slices.Compact(holders) {
-		if r.txn.Evict(pod) == nil {
-			r.memo.touch(v.Pod(pod).Placement.Node)
-		}
-	}
-}
-
 // bundle names what ties a decision to others: the binds of a unit that had not its
 // minimum before are carried out together.
 func (r *round) bundle(d *decision.Decision) uint64 {
