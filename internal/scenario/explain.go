@@ -31,7 +31,7 @@ func (in *interp) explain(c *call) ([]string, error) {
 	}
 	v := in.view()
 	p := v.Pod(id)
-	if why := engine.HeldBack(v, id, in.now); !why.None() {
+	if why := engine.Deadlined(engine.HeldBack(v, id, in.now), v, id, in.now); !why.None() {
 		lines := []string{fmt.Sprintf("%s, %s: %s", p.Spec.Name, stationOf(p), why.Describe(v))}
 		if p.Placement.Placed() {
 			lines = append(lines, in.explainPlace(v, p)...)
@@ -42,7 +42,7 @@ func (in *interp) explain(c *call) ([]string, error) {
 		return in.explainPlace(v, p), nil
 	}
 	return eachChoice(p, fmt.Sprintf("%s, %v", p.Spec.Name, p.Phase), func(shape cluster.ShapeID) string {
-		why := in.binding(v, id, shape)
+		why := engine.Deadlined(in.binding(v, id, shape), v, id, in.now)
 		if why.None() {
 			return "there is room, the next cycle decides"
 		}
@@ -107,6 +107,9 @@ func (in *interp) explainPlace(v *cluster.View, p *cluster.Pod) []string {
 	lines := []string{line, score}
 	if ends := because.LeaseEnds; ends > 0 {
 		lines = append(lines, fmt.Sprintf("others get back at %v what they lent here, and it may have to leave then", ends))
+	}
+	if end := because.End; end > 0 {
+		lines = append(lines, fmt.Sprintf("its deadline %v could not be met then, the earliest end was %v", because.Deadline, end))
 	}
 	return lines
 }

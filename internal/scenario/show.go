@@ -152,6 +152,7 @@ func (in *interp) showWaiting() []string {
 		if why.None() {
 			why = in.binding(v, id, p.Spec.Shape)
 		}
+		why = engine.Deadlined(why, v, id, in.now)
 		text := "there is room, the next cycle decides"
 		if !why.None() {
 			text = why.Describe(v)

@@ -234,6 +234,7 @@ func (w *World) respecify(id cluster.JobID) {
 func (w *World) inherit(spec *cluster.PodSpec) {
 	own := &spec.Own
 	spec.Queue, spec.Kind, spec.Priority, spec.SLATotal, spec.Expected, spec.Protected = own.Queue, own.Kind, own.Priority, own.SLATotal, own.Expected, own.Protected
+	spec.Deadline = 0
 	if spec.Job != cluster.None {
 		if j := w.ledger.Job(spec.Job); j.Known {
 			if spec.Queue == cluster.None {
@@ -250,6 +251,9 @@ func (w *World) inherit(spec *cluster.PodSpec) {
 			}
 			if spec.Expected == 0 {
 				spec.Expected = j.Expected
+			}
+			if j.Deadline != moment.Never {
+				spec.Deadline = j.Deadline
 			}
 			spec.Protected = spec.Protected || !j.Preemptible
 		}

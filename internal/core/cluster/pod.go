@@ -221,6 +221,8 @@ type PodSpec struct {
 	// SLATotal is the time from arrival within which the pod should have
 	// finished; 0 is no such promise.
 	SLATotal moment.Span
+	// Deadline is by when its job is to be done; 0: there is none.
+	Deadline moment.Instant
 	// Expected is the declared run time; 0 when not declared.
 	Expected  moment.Span
 	Protected bool // never evicted for others

@@ -34,6 +34,10 @@ type Explanation struct {
 	// LeaseEnds, of a bind, is when others get back what they lent of its devices; it
 	// may have to leave then. 0: nobody has lent any.
 	LeaseEnds moment.Instant `json:",omitempty"`
+	// Deadline, of a bind, is the one that it cannot meet, and End the earliest end; 0
+	// where it can, or there is none.
+	Deadline moment.Instant `json:",omitempty"`
+	End      moment.Instant `json:",omitempty"`
 	// RunnersUp are the next best nodes, best first: as many as the cycle asked for,
 	// where the policy gives scores.
 	RunnersUp []RunnerUp `json:",omitempty"`

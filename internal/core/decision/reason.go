@@ -134,6 +134,9 @@ type Reason struct {
 	// Need says for what, as a cluster.DependencyKind. Failed is the one that failed,
 	// for AncestorFailed: Job, or one that comes before it.
 	Job, Failed cluster.JobID
+	// Deadline is the one that cannot be met any more, and End when it could be done at
+	// the earliest, where that is so; else both are 0.
+	Deadline, End moment.Instant
 	// About names the relation that binds, for those between pods, and the counter
 	// that does, for partitions.
 	About cluster.Symbol
@@ -162,11 +165,15 @@ func (r Reason) Tell(v *cluster.View, clock func(moment.Instant) string) string 
 	}
 	switch r.Code {
 	case Fits, BackingOff, GroupBackingOff: // that is a matter of time alone
-		return text
 	case AncestorFailed:
-		return text + "; never, unless that is submitted again"
+		text += "; never, unless that is submitted again"
+	default:
+		text += "; " + r.Code.Future().String()
 	}
-	return text + "; " + r.Code.Future().String()
+	if r.End != 0 {
+		text += fmt.Sprintf("; its deadline %s cannot be met, the earliest end is %s", clock(r.Deadline), clock(r.End))
+	}
+	return text
 }
 
 // groupName is "its group", or the name of one that is in a tree.

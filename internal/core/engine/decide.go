@@ -355,6 +355,9 @@ func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.Node
 	if len(v.Owing()) > 0 {
 		because.LeaseEnds = leaseEnds(v, &place)
 	}
+	if end, late := rank.Late(v, v.Pod(pod), r.cycle.Now); late {
+		because.Deadline, because.End = v.Pod(pod).Spec.Deadline, end
+	}
 	r.explain(pod, because)
 	r.bound = nil
 	r.memo.touch(node)
@@ -375,7 +378,7 @@ func (r *round) plan() decision.Plan {
 		plan.Tie(r.bundle)
 	}
 	r.timeHolds(plan.Decisions)
-	plan.Waiting = appendAside(r.waiting, &r.txn.Base().View, r.cycle)
+	plan.Waiting = tellLate(appendAside(r.waiting, &r.txn.Base().View, r.cycle), &r.txn.Base().View, r.cycle.Now)
 	return plan
 }
 
@@ -401,7 +404,7 @@ func carryOut(t *cluster.Txn, c decision.Cycle, p *Policy, m *Memo) decision.Pla
 	} else {
 		m.forgetDirty()
 	}
-	plan.Waiting = appendAside(m.leftOver(t.View(), inLine(t.View(), c)), &t.Base().View, c)
+	plan.Waiting = tellLate(appendAside(m.leftOver(t.View(), inLine(t.View(), c)), &t.Base().View, c), &t.Base().View, c.Now)
 	return plan
 }
 
