@@ -188,9 +188,7 @@ func (a *actor) bound(h happening) error {
 		l.version++
 		a.planCycle()
 		err := a.apply(a.now, world.BindRefused{Name: l.pod.Name})
-		if at, backsOff := a.world.View().NextTry(a.now); backsOff {
-			a.agenda.add(at, decides, 0, 0)
-		}
+		a.planNextTry()
 		return err
 	}
 	if err := a.apply(a.now, world.Bound{Name: l.pod.Name}); err != nil {
@@ -244,7 +242,18 @@ func (a *actor) left(h happening) error {
 	}
 	a.backInLine(h.subject)
 	a.planCycle()
-	return a.apply(a.now, world.Evicted{Name: l.pod.Name})
+	err := a.apply(a.now, world.Evicted{Name: l.pod.Name})
+	if len(a.world.View().Returned()) > 0 {
+		a.planNextTry()
+	}
+	return err
+}
+
+// planNextTry plans a cycle for when the next that backs off has its turn again.
+func (a *actor) planNextTry() {
+	if at, backsOff := a.world.View().NextTry(a.now); backsOff {
+		a.agenda.add(at, decides, 0, 0)
+	}
 }
 
 // lost takes a pod off what broke under it. The event to the world is the

@@ -76,7 +76,7 @@ func (c *town) facts() []world.Event {
 	for _, key := range slices.Sorted(maps.Keys(c.told)) {
 		switch e := c.told[key].(type) {
 		case world.NamespaceKnown, world.JobAdded:
-			out = append(out, e.(world.Event))
+			out = append(out, e)
 		case world.NodeAdded:
 			id, known := c.w.Node(e.Name)
 			if !known {

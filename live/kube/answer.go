@@ -119,6 +119,12 @@ func (q *inquiry) standing(out *explain.Pod) {
 	case held.Code == decision.BackingOff:
 		r = explain.Reason{Code: "BindRefused", Kind: refusedKind, Says: "the bind was refused: " + p.refusal}
 		out.Help = []string{"it is tried again at " + onTheClock(held.Until)}
+	case !held.None():
+		r = reasonOf(q.view, &held)
+		if out.Help = []string{"what it waits for, come true"}; held.Code == decision.GroupBackingOff {
+			out.Help = []string{"its group is tried again at " + onTheClock(held.Until)}
+		}
+		out.Verdict = verdictOf(p, &why{reason: &held})
 	case p.seen.Standing == facts.Charged:
 		r = explain.Reason{Code: "NodeUnknown", Kind: "node unknown", Says: "it is bound to " + p.seen.Node + ", a node that is not there"}
 	}

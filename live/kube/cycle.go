@@ -213,16 +213,15 @@ func (b *books) setBack(key string, p *pod, because string) {
 	b.settle(key, p) // it may ask for something else by now
 }
 
-// resume notes that a pod which backed off has its turn again.
+// resume notes that a pod, or a group, which backed off has its turn again.
 func (b *books) resume() {
-	if now := b.instant(); b.again <= now {
-		b.again, _ = b.world.View().NextTry(now)
-		b.stirred = true
-	}
+	now := b.instant()
+	b.stirred = b.stirred || b.again <= now
+	b.again, _ = b.world.View().NextTry(now)
 }
 
-// backsOff is why a pod in line has no turn, after refused binds; the zero reason where
-// it has one.
+// backsOff is why a pod in line has no turn, after refused binds, or since its group gave
+// its room back or its job waits for others; the zero reason where it has one.
 func (b *books) backsOff(p *pod) decision.Reason {
 	if p.footing != waiting {
 		return decision.Reason{}
@@ -296,8 +295,10 @@ func (b *books) said(p *pod) (why, string) {
 		return unsupported(p.seen.Tied), corev1.PodReasonSchedulerError
 	case p.footing == waiting && p.bar.why != "":
 		return why{kind: "volumes", sentence: p.bar.why}, corev1.PodReasonUnschedulable
-	case !held.None():
+	case held.Code == decision.BackingOff || held.Code == decision.SetAside:
 		return b.refusedWhy(p, &held), corev1.PodReasonSchedulerError
+	case !held.None():
+		return why{kind: held.Kind(b.world.View()), sentence: held.Tell(b.world.View(), onTheClock), reason: &held}, corev1.PodReasonUnschedulable
 	case p.footing == waiting && p.asOf > 0 && p.asOf == b.turnOf(p).cycle:
 		return p.why, corev1.PodReasonUnschedulable
 	}
