@@ -65,7 +65,11 @@ func planLines(v *cluster.View, plan *decision.Plan) []string {
 	waiting := slices.Clone(plan.Waiting)
 	slices.SortFunc(waiting, func(a, b decision.Waiting) int { return compareNames(v.Pod(a.Pod).Spec.Name, v.Pod(b.Pod).Spec.Name) })
 	for _, w := range waiting {
-		out = append(out, "wait "+v.Pod(w.Pod).Spec.Name+": "+w.Why.Describe(v))
+		line := "wait " + v.Pod(w.Pod).Spec.Name + ": " + w.Why.Describe(v)
+		if w.Reserved != nil {
+			line += "; " + w.Reserved.Describe(v, moment.Instant.String)
+		}
+		out = append(out, line)
 	}
 	if out == nil {
 		return []string{"nothing to do"}

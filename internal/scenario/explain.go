@@ -53,6 +53,9 @@ func (in *interp) explain(c *call) ([]string, error) {
 // binding is what keeps a pod of a shape from every node, or its group from
 // starting.
 func (in *interp) binding(v *cluster.View, id cluster.PodID, shape cluster.ShapeID) decision.Reason {
+	if in.policy.Reserve != engine.ReserveOff {
+		return in.nextReason(id)
+	}
 	if group := v.Pod(id).Spec.Group; group != cluster.None {
 		if g := v.Group(group); !v.Stands(group) || len(g.Topology) > 0 || g.Wished > 0 || g.Parent != cluster.None {
 			return in.nextReason(id)

@@ -31,7 +31,7 @@ func policies() []policyRow {
 
 func policyStatements() []statement {
 	return []statement{
-		{"policy", form{usage: "NAME [seed=N] [preempt|stay] [lend]", least: 1, most: 1, fields: []string{"seed"}, flags: []string{"preempt", "stay", "lend"}}, true, (*interp).setPolicy},
+		{"policy", form{usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all]", least: 1, most: 1, fields: []string{"seed", "reserve"}, flags: []string{"preempt", "stay", "lend"}}, true, (*interp).setPolicy},
 	}
 }
 
@@ -52,6 +52,8 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 	}
 	r := c.reader("policy " + name)
 	seed := r.number("seed", 0, math.MinInt64, math.MaxInt64)
+	modes := []string{"off", "head", "all"}
+	mode := r.oneOf("reserve", "off", modes)
 	preempts, stays, lends := r.has("preempt"), r.has("stay"), r.has("lend")
 	if r.err != nil {
 		return nil, r.err
@@ -71,6 +73,12 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 	}
 	if lends {
 		in.policy = in.policy.Lending()
+	}
+	if mode > 0 {
+		if in.policy.Round != nil {
+			return nil, fmt.Errorf("policy %s: reserve=%s: it decides whole rounds, and reserves nothing", name, modes[mode])
+		}
+		in.policy = in.policy.Reserving(engine.Reserve(mode))
 	}
 	return nil, nil
 }

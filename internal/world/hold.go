@@ -100,6 +100,7 @@ func (w *World) place(ds []decision.Decision, held bool) error {
 		}
 		for _, r := range aside {
 			w.ledger.Reserve(r.pod, r.place)
+			w.ledger.EditPod(r.pod).GoneBy = r.goneBy
 		}
 		return w.starts(ds)
 	})
@@ -116,8 +117,9 @@ func (w *World) place(ds []decision.Decision, held bool) error {
 
 // reservation is room that a pod holds.
 type reservation struct {
-	pod   cluster.PodID
-	place cluster.Placement
+	pod    cluster.PodID
+	place  cluster.Placement
+	goneBy moment.Instant
 }
 
 // setAside gives back, for as long as binds are charged, the room on their nodes that
@@ -129,7 +131,7 @@ func (w *World) setAside(ds []decision.Decision) []reservation {
 		for _, id := range slices.Clone(w.ledger.Node(ds[i].Place.Node).Pods) {
 			p := w.ledger.Pod(id)
 			if in := w.intentOf(id, cluster.ActionHold); in != nil && p.Phase == cluster.PhasePlacing && p.Reserved && w.UnderWay(in.After) {
-				out = append(out, reservation{pod: id, place: p.Placement})
+				out = append(out, reservation{pod: id, place: p.Placement, goneBy: p.GoneBy})
 				w.giveBack(id)
 			}
 		}
@@ -142,6 +144,7 @@ func (w *World) placeOne(d *decision.Decision, held bool) error {
 		return err
 	}
 	w.ledger.Charge(d.Pod, d.Place, cluster.PhasePlacing)
+	w.ledger.EditPod(d.Pod).GoneBy = d.GoneBy
 	w.addIntent(d)
 	return nil
 }
@@ -172,6 +175,7 @@ func (w *World) reserve(ds []decision.Decision, after []uint64) error {
 	for i := range ds {
 		d := ds[i]
 		w.ledger.Reserve(d.Pod, d.Place)
+		w.ledger.EditPod(d.Pod).GoneBy = d.GoneBy
 		d.Action = cluster.ActionHold
 		w.addIntent(&d)
 		in := w.ledger.EditIntent(w.ledger.Pod(d.Pod).Intent)

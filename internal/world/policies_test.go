@@ -55,6 +55,8 @@ func policies() []*engine.Policy {
 		{Name: "round", Round: round},
 		engine.Headrace().Lending(),
 		engine.Headrace().Preempting().Lending(),
+		engine.Headrace().Reserving(engine.ReserveHead),
+		engine.Headrace().Preempting().Reserving(engine.ReserveAll),
 	}
 }
 

@@ -48,6 +48,7 @@ type PodRecalled struct {
 	Evictions       int32
 	Ran             moment.Span
 	Refused, Kept   Setback
+	GoneBy          moment.Instant `json:",omitempty"`
 }
 
 // IntentRecalled is a decision that is under way.
@@ -152,7 +153,7 @@ func (w *World) recalled(id cluster.PodID) PodRecalled {
 	e := PodRecalled{
 		Name: p.Spec.Name, Phase: p.Phase, Place: w.placeOf(p.Spec, &p.Placement), Reserved: p.Reserved, Attempt: p.Attempt,
 		Arrived: p.Arrived, Bound: p.Bound, Started: p.Started, Repaid: p.Repaid, Displaced: p.Displaced, Evictions: p.Evictions, Ran: p.Ran,
-		Refused: w.setback(&p.Refused), Kept: w.setback(&p.Kept),
+		Refused: w.setback(&p.Refused), Kept: w.setback(&p.Kept), GoneBy: p.GoneBy,
 	}
 	if p.Spec.Queue != cluster.None {
 		e.Queue = v.Queue(p.Spec.Queue).Name
@@ -285,6 +286,9 @@ func (e PodRecalled) apply(w *World) error {
 	row.Attempt, row.Arrived, row.Bound, row.Started, row.Repaid = e.Attempt, e.Arrived, e.Bound, e.Started, e.Repaid
 	row.Displaced, row.Evictions, row.Ran, row.Kept = e.Displaced, e.Evictions, e.Ran, w.refusals(&e.Kept)
 	row.LastNode = cluster.None
+	if charged {
+		row.GoneBy = e.GoneBy
+	}
 	if node, known := w.nodes[e.LastNode]; known {
 		row.LastNode = node
 	}

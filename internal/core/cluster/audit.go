@@ -44,6 +44,9 @@ func (a *audit) gather() error {
 			return fmt.Errorf("audit: pod %s is %v with node %d", p.Spec.Name, p.Phase, p.Placement.Node)
 		}
 		if !p.Phase.Charged() {
+			if p.GoneBy != 0 {
+				return fmt.Errorf("audit: pod %s is %v, and holds reserved room until %v", p.Spec.Name, p.Phase, p.GoneBy)
+			}
 			continue
 		}
 		node := p.Placement.Node

@@ -122,6 +122,9 @@ func (v *View) podDigest(p *Pod) uint64 {
 	if p.Repaid > 0 {
 		h = chance.Hash(26, h, uint64(p.Repaid))
 	}
+	if p.GoneBy > 0 {
+		h = chance.Hash(35, h, uint64(p.GoneBy))
+	}
 	h = v.refusalsDigest(h, p)
 	return chance.Fold(h, v.PlacementDigest(&p.Placement))
 }

@@ -271,6 +271,9 @@ type Pod struct {
 	// counts how often.
 	Displaced moment.Instant
 	Evictions int32
+	// GoneBy is until when it may be in room that is reserved for others from then on:
+	// it said that it would have ended. 0: in none.
+	GoneBy moment.Instant
 	// Ran is how long its earlier attempts ran, and pods of its job before it.
 	Ran moment.Span
 

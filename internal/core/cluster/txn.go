@@ -109,6 +109,21 @@ func (t *Txn) Evict(pod PodID) error {
 	return nil
 }
 
+// Finish lets a pod end: it is gone, whatever was under way for it. So a transaction
+// looks at what will be.
+func (t *Txn) Finish(pod PodID) bool {
+	if !t.ledger.Pod(pod).Phase.Charged() {
+		return false
+	}
+	t.ledger.Discharge(pod, PhaseGone)
+	t.touched = append(t.touched, pod)
+	t.freed++
+	return true
+}
+
+// Admits says whether a pod would get a placement.
+func (t *Txn) Admits(pod PodID, place *Placement) bool { return t.ledger.Admit(pod, place) == nil }
+
 // Freed counts evictions, resizes and rollbacks: while it stands still, room only
 // shrank.
 func (t *Txn) Freed() int { return t.freed }

@@ -29,7 +29,8 @@ type Explanation struct {
 	Feasible int32  // nodes that could have taken it; 0 when not counted
 	Policy   string // the policy that chose
 	Why      Reason // for decisions that come from a lack of room
-	// For names the pod that a resize or an eviction at the end of a lease is for.
+	// For names the pod that a resize, or an eviction at the end of a lease or of the time
+	// in reserved room, is for.
 	For string `json:",omitempty"`
 	// LeaseEnds, of a bind, is when others get back what they lent of its devices; it
 	// may have to leave then. 0: nobody has lent any.
@@ -84,6 +85,8 @@ type Decision struct {
 	// Yields says of an eviction that the room is for binds of the same plan: when
 	// these come to nothing before it has begun, it is not carried out.
 	Yields bool `json:",omitempty"`
+	// GoneBy is, of a bind in room that is reserved for others, from when on it is.
+	GoneBy moment.Instant `json:",omitempty"`
 	// Save asks, with an eviction, to save the state of the work first: the pod goes
 	// when that is done, or at the Deadline. In Kubernetes that is the signal to
 	// terminate with so much grace.
@@ -97,6 +100,27 @@ type Decision struct {
 type Waiting struct {
 	Pod cluster.PodID
 	Why *Reason
+	// Reserved is the room that it, or its group, is expected to start in; nil: none.
+	Reserved *Reserved `json:",omitempty"`
+}
+
+// Reserved is room that nobody who has his turn later may take at an instant.
+type Reserved struct {
+	At    moment.Instant
+	Nodes []cluster.NodeID // by name, each once
+}
+
+// Describe says where and when.
+func (r *Reserved) Describe(v *cluster.View, clock func(moment.Instant) string) string {
+	names := make([]string, 0, 4)
+	for i, id := range r.Nodes {
+		if i == cap(names)-1 && len(r.Nodes) > cap(names) {
+			names = append(names, fmt.Sprintf("%d more", len(r.Nodes)-i))
+			break
+		}
+		names = append(names, v.Node(id).Spec.Name)
+	}
+	return fmt.Sprintf("reserved on %s at %s", strings.Join(names, ", "), clock(r.At))
 }
 
 // Cycle is what comes with a call to think: when, why, with which seed and how

@@ -70,6 +70,7 @@ const (
 	AncestorFailed // a job that had to come before has failed
 
 	GroupBackingOff // its group gave its room back, and is tried again after a while
+	RoomReserved    // there is room, which is reserved for others whose turn was earlier
 )
 
 // Future returns what has to happen before the answer of a code can change.
@@ -137,6 +138,8 @@ type Reason struct {
 	// Deadline is the one that cannot be met any more, and End when it could be done at
 	// the earliest, where that is so; else both are 0.
 	Deadline, End moment.Instant
+	// For is, of RoomReserved, the pod that the room is reserved for.
+	For cluster.PodID `json:",omitempty"`
 	// About names the relation that binds, for those between pods, and the counter
 	// that does, for partitions.
 	About cluster.Symbol
@@ -306,6 +309,8 @@ func (r Reason) constraint(v *cluster.View, clock func(moment.Instant) string) s
 		return fmt.Sprintf("set aside after %d refused binds, the last on %s; a change of the pod or of that node brings it back", r.Have, v.Node(r.Domain.Node).Spec.Name)
 	case AwaitsJob, JobUnknown, AncestorFailed:
 		return r.dependency(v)
+	case RoomReserved:
+		return fmt.Sprintf("would be in the way of %s, which is to start at %s", v.Pod(r.For).Spec.Name, clock(r.Until))
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
@@ -426,6 +431,7 @@ var codeNames = map[Code]string{ // const: names of the constraints for programs
 	GroupCapacity: "GroupCapacity", GroupRoom: "GroupRoom", VictimsLeave: "VictimsLeave",
 	BackingOff: "BackingOff", SetAside: "SetAside", AwaitsJob: "AwaitsJob", JobUnknown: "JobUnknown", AncestorFailed: "AncestorFailed",
 	GroupBackingOff: "GroupBackingOff",
+	RoomReserved:    "RoomReserved",
 }
 
 var kinds = map[Code]string{ // const: names of the constraints
@@ -469,4 +475,5 @@ var kinds = map[Code]string{ // const: names of the constraints
 	JobUnknown:        "waits for a job that does not exist",
 	AncestorFailed:    "a job before it has failed",
 	GroupBackingOff:   "its group gave its room back",
+	RoomReserved:      "in the way of others that are to start",
 }

@@ -37,11 +37,18 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	// 3. What was lent until now comes back first of all. Then share: whose turn is it,
 	// among those for whom there is room at all?
 	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len()), roomy: make([]uint64, s.Shapes.Len())}
-	r.repay()
 	line := inLine(&s.View, c)
+	if r.reserves() {
+		r.openBook(line)
+	}
+	r.repay()
 	r.muster(line)
 	r.mend()
-	r.lineUp(r.hopeful(line))
+	if r.reserves() {
+		r.lineUp(line) // those without room have a turn, too
+	} else {
+		r.lineUp(r.hopeful(line))
+	}
 
 	// 4. Place: each in turn where it is best, a group all or none; or remember what
 	// binds it.
@@ -50,7 +57,9 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 		case r.seated(pod):
 		case r.waitingUnit(pod) == cluster.None && r.hopeless(pod):
 			r.wait(pod)
-			r.prune()
+			if r.reserve(pod) {
+				r.prune()
+			}
 		default:
 			r.place(pod)
 		}
@@ -115,6 +124,8 @@ type round struct {
 	// closed holds, per kin and shape, what binds where relations leave no node.
 	closed map[tie]closed
 	ways   *yield.Search // who gives way; nil where nobody was looked for
+	// ahead is what is reserved; nil where nothing may be.
+	ahead *ahead
 }
 
 // hopeful keeps the pods that may have room; for the others it remembers what
@@ -252,29 +263,37 @@ func (r *round) why(pod cluster.PodID, shape cluster.ShapeID) *decision.Reason {
 		}
 	}
 	if kin := v.Ties(pod); kin != 0 {
-		return r.whyTied(tie{kin: kin, shape: shape})
+		if why := r.whyTied(tie{kin: kin, shape: shape}); why != nil {
+			return why
+		}
+		return r.keptOff(pod)
 	}
 	if r.isFull(shape) {
 		return r.full[shape]
 	}
-	return &decision.Reason{Code: decision.PolicyWaits}
+	return r.keptOff(pod)
 }
 
 // place gives a pod its turn, or its whole group.
 func (r *round) place(pod cluster.PodID) {
 	r.looks++
+	if !r.startNow(pod) {
+		r.wait(pod)
+		r.reserve(pod)
+	}
+}
+
+// startNow seats a pod, with its group where that has not got its minimum; or nobody.
+func (r *round) startNow(pod cluster.PodID) bool {
 	for unit := r.waitingUnit(pod); unit != cluster.None; unit = r.waitingUnit(pod) {
 		if r.cannotStart(unit) || !r.start(unit) {
-			r.wait(pod)
-			return
+			return false
 		}
 		if r.seated(pod) {
-			return
+			return true
 		}
 	}
-	if !r.seatMore(pod) {
-		r.wait(pod)
-	}
+	return r.seatMore(pod)
 }
 
 // seat tries the pod's shapes, best first.
@@ -298,6 +317,9 @@ func (r *round) seat(pod cluster.PodID) bool {
 // choose returns the best node for one shape of the pod; None where none fits.
 func (r *round) choose(pod cluster.PodID, shape cluster.ShapeID) cluster.NodeID {
 	v := r.txn.View()
+	if r.looksAhead() || r.minds(pod) != nil {
+		return r.chooseBeside(pod, shape)
+	}
 	if refuser := r.refuserOf(pod); refuser != cluster.None {
 		if node := r.chooseBut(pod, shape, refuser); node != cluster.None {
 			return node
@@ -330,10 +352,10 @@ func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.Node
 	v := r.txn.View()
 	var grants []cluster.Grant
 	var ok bool
-	if island == cluster.None {
-		grants, ok = r.grants(v, pod, shape, node)
+	if r.minds(pod) != nil {
+		grants, ok = r.beside(pod, shape, node, island)
 	} else {
-		grants, ok = fit.GrantsOn(v, v.Shape(shape), v.Node(node), island)
+		grants, ok = r.grantsOn(pod, shape, node, island)
 	}
 	if !ok || !r.welcome(pod, shape, node) {
 		return false
@@ -359,10 +381,20 @@ func (r *round) take(pod cluster.PodID, shape cluster.ShapeID, node cluster.Node
 		because.Deadline, because.End = v.Pod(pod).Spec.Deadline, end
 	}
 	r.explain(pod, because)
+	r.notePassing(pod, &place)
 	r.bound = nil
 	r.memo.touch(node)
 	r.used(v.Pod(pod).Spec.Queue)
 	return true
+}
+
+// grantsOn picks devices on a node, of one island where it is not None.
+func (r *round) grantsOn(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID, island int32) ([]cluster.Grant, bool) {
+	v := r.txn.View()
+	if island == cluster.None {
+		return r.grants(v, pod, shape, node)
+	}
+	return fit.GrantsOn(v, v.Shape(shape), v.Node(node), island)
 }
 
 func (r *round) grants(v *cluster.View, pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) ([]cluster.Grant, bool) {
@@ -378,6 +410,7 @@ func (r *round) plan() decision.Plan {
 		plan.Tie(r.bundle)
 	}
 	r.timeHolds(plan.Decisions)
+	r.tellReserved(&plan)
 	plan.Waiting = tellLate(appendAside(r.waiting, &r.txn.Base().View, r.cycle), &r.txn.Base().View, r.cycle.Now)
 	return plan
 }

@@ -201,6 +201,16 @@ func (r *round) chooseAmong(pod cluster.PodID, shape cluster.ShapeID, where gang
 		b := r.memo.tied(v, tie{kin: kin, shape: shape})
 		pass = func(node cluster.NodeID) bool { return b.Check(v, node).None() }
 	}
+	if r.minds(pod) != nil {
+		own := pass
+		pass = func(node cluster.NodeID) bool {
+			if !own(node) {
+				return false
+			}
+			_, ok := r.beside(pod, shape, node, where.Island)
+			return ok
+		}
+	}
 	if where.Island != cluster.None {
 		own := pass
 		pass = func(node cluster.NodeID) bool { return fit.Slots(v, shape, node, where.Island) > 0 && own(node) }
@@ -217,6 +227,13 @@ func (r *round) chooseAmong(pod cluster.PodID, shape cluster.ShapeID, where gang
 			return cluster.None
 		}
 		return r.policy.Choose(v, r.cycle, pod, feasible)
+	}
+	if r.looksAhead() {
+		in := make(map[cluster.NodeID]bool, len(where.Nodes))
+		for _, node := range where.Nodes {
+			in[node] = true
+		}
+		return r.memo.firstOf(v, shape, func(node cluster.NodeID) bool { return in[node] && pass(node) })
 	}
 	node, value := r.memo.bestOf(v, shape, where.Nodes, pass)
 	if last := v.Pod(pod).LastNode; node != cluster.None && last != cluster.None && r.policy.Affinity > 0 {
@@ -295,7 +312,7 @@ func (s seats) among(pod cluster.PodID, shape cluster.ShapeID, where gang.Where)
 	}
 	out := tally.Reason()
 	if out.Code == decision.NoNodes {
-		return decision.Reason{Code: decision.PolicyWaits}
+		return *s.keptOff(pod)
 	}
 	return out
 }

@@ -17,6 +17,7 @@ type squad struct {
 	why     *decision.Reason // why it does not start in this cycle
 	looked  int              // in which look its members were last counted
 	ranked  bool             // some of own have ranks
+	asked   bool             // for a reservation
 	ordered bool             // own is in the order in which they are seated
 }
 
@@ -318,6 +319,9 @@ func (r *round) likenessBelow(id cluster.GroupID) uint64 {
 		h := chance.Hash(uint64(spec.Shape), uint64(spec.Queue), uint64(v.Ties(pod)))
 		for _, shape := range spec.Alternatives {
 			h = chance.Fold(h, uint64(shape))
+		}
+		if r.ahead != nil {
+			h = chance.Fold(h, uint64(r.ends(pod)))
 		}
 		sum += h
 	}

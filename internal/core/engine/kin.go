@@ -158,7 +158,7 @@ func (r *round) whyTied(of tie) *decision.Reason {
 	tally := &r.memo.refresh(v, of.shape).tally
 	why := b.Explain(v, tally.Of)
 	if why.None() {
-		return &decision.Reason{Code: decision.PolicyWaits}
+		return nil
 	}
 	r.close(of, b, &why)
 	return &why

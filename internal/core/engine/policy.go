@@ -65,6 +65,9 @@ type Policy struct {
 	// any is evicted.
 	Lends bool
 
+	// Reserve says for whom room is reserved that cannot start yet.
+	Reserve Reserve
+
 	// Round decides a whole cycle instead of all of the above. What it returns is
 	// carried out in a transaction; a step that would overdraw is refused. Groups are
 	// its own affair: nothing here holds their members together.
@@ -96,6 +99,14 @@ func (p *Policy) tiers() rank.Tiers {
 		return nil
 	}
 	return p.Yields.Tiers
+}
+
+// hold is for how long room is held that others were told to leave.
+func (p *Policy) hold() moment.Span {
+	if p.Yields == nil {
+		return yield.Default().Hold
+	}
+	return p.Yields.Hold
 }
 
 // grade is what others of a pod's queue have to be below to give way to it.

@@ -245,7 +245,7 @@ func (s *sweep) explain(taker cluster.PodID, set *yield.Set, before int64) {
 
 // timeHolds says until when freed room is held, and who saves its work first.
 func (r *round) timeHolds(decisions []decision.Decision) {
-	if r.ways == nil {
+	if r.ways == nil && !r.ahead.calledAny() {
 		return
 	}
 	ends := make(map[uint64]moment.Instant)
@@ -259,6 +259,10 @@ func (r *round) timeHolds(decisions []decision.Decision) {
 			continue
 		}
 		ends[d.ID] = r.cycle.Now
+		if r.ahead.calledOut(d.Pod) {
+			d.Yields = true
+			continue
+		}
 		if d.Because.Yield == nil {
 			continue
 		}
@@ -277,7 +281,7 @@ func (r *round) timeHolds(decisions []decision.Decision) {
 		for _, id := range d.After {
 			last = max(last, ends[id])
 		}
-		d.Deadline = last.Add(r.policy.Yields.Hold)
+		d.Deadline = last.Add(r.policy.hold())
 	}
 }
 

@@ -304,8 +304,11 @@ type siblings struct {
 
 func (h *siblings) lane() *lane { return &h.line.lanes[h.of] }
 
-func (h *siblings) Len() int           { return len(h.lane().below) }
-func (h *siblings) Less(i, j int) bool { b := h.lane().below; return h.line.compareRows(b[i], b[j]) < 0 }
+func (h *siblings) Len() int { return len(h.lane().below) }
+func (h *siblings) Less(i, j int) bool {
+	b := h.lane().below
+	return h.line.compareRows(b[i], b[j]) < 0
+}
 
 func (h *siblings) Swap(i, j int) {
 	below := h.lane().below

@@ -160,7 +160,7 @@ func (s *Search) open(why decision.Reason) bool { return Helps(why.Code) }
 // Helps says whether somebody's leaving may undo what binds.
 func Helps(c decision.Code) bool {
 	switch c {
-	case decision.QueueLimit, decision.PolicyWaits, decision.GaveUp, decision.Fits, decision.VictimsLeave, decision.BackingOff:
+	case decision.QueueLimit, decision.PolicyWaits, decision.RoomReserved, decision.GaveUp, decision.Fits, decision.VictimsLeave, decision.BackingOff:
 		return false
 	}
 	return c.Future() == decision.AfterRoom
