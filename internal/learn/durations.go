@@ -2,9 +2,11 @@ package learn
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
 // Durations follows how long runs of each kind took. The zero value has seen
@@ -12,6 +14,51 @@ import (
 type Durations struct {
 	runs map[cluster.Symbol][]moment.Span // the last ones, a ring
 	seen map[cluster.Symbol]int
+	kept map[uint64][]quantity.Milli // by owner: the last runs, in thousandths of what was declared
+	told map[uint64]int
+}
+
+// mostMilli bounds how wrong a word is taken to be: a thousand times too short.
+const mostMilli = 1_000_000
+
+// Declared takes in, of a run that has ended, what its owner had said of it. It says
+// whether the record of the owner changed with it.
+func (d *Durations) Declared(owner uint64, said, took moment.Span) bool {
+	if said <= 0 || took <= 0 {
+		return false
+	}
+	if d.kept == nil {
+		d.kept, d.told = make(map[uint64][]quantity.Milli), make(map[uint64]int)
+	}
+	before := d.record(owner)
+	ratio := quantity.Milli(mostMilli)
+	if took/said < mostMilli/1000 {
+		ratio = quantity.Milli(quantity.MulDiv(int64(took), 1000, int64(said)))
+	}
+	if ring := d.kept[owner]; len(ring) < window {
+		d.kept[owner] = append(ring, ratio)
+	} else {
+		ring[d.told[owner]%window] = ratio
+	}
+	d.told[owner]++
+	return d.record(owner) != before
+}
+
+// record is how far the word of an owner was off in the window.
+func (d *Durations) record(owner uint64) cluster.Record {
+	low, likely, high := spread(d.kept[owner])
+	return cluster.Record{Low: low, Likely: likely, High: high, Runs: int32(len(d.kept[owner]))}
+}
+
+// spread is the tenth, the half and nine tenths of what was seen: the least of which so
+// many are not above it.
+func spread[T ~int64](seen []T) (low, likely, high T) {
+	if len(seen) == 0 {
+		return 0, 0, 0
+	}
+	sorted := slices.Sorted(slices.Values(seen))
+	at := func(percent int) T { return sorted[(len(sorted)*percent+99)/100-1] }
+	return at(10), at(50), at(90)
 }
 
 // Observe takes in a run that has ended. It says whether the forecast of the kind
@@ -49,11 +96,13 @@ func (d *Durations) forecast(kind cluster.Symbol) cluster.Duration {
 		rest += took % n
 	}
 	mean += rest / n
-	spread := moment.Span(0)
+	off := moment.Span(0)
 	for _, took := range ring {
-		spread += max(took-mean, mean-took) / n
+		off += max(took-mean, mean-took) / n
 	}
-	return cluster.Duration{Mean: mean, Spread: spread, Runs: int32(len(ring))}
+	out := cluster.Duration{Mean: mean, Spread: off, Runs: int32(len(ring))}
+	out.Low, out.Likely, out.High = spread(ring)
+	return out
 }
 
 // Table returns the forecasts of all kinds.
@@ -61,6 +110,12 @@ func (d *Durations) Table() *cluster.Durations {
 	out := &cluster.Durations{ByKind: make(map[cluster.Symbol]cluster.Duration, len(d.runs))}
 	for kind := range maps.Keys(d.runs) { // order: a map is filled
 		out.ByKind[kind] = d.forecast(kind)
+	}
+	if len(d.kept) > 0 {
+		out.ByOwner = make(map[uint64]cluster.Record, len(d.kept))
+	}
+	for owner := range maps.Keys(d.kept) { // order: a map is filled
+		out.ByOwner[owner] = d.record(owner)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
@@ -15,17 +16,35 @@ func TestDurations(t *testing.T) {
 	for _, minutes := range []moment.Span{10, 20, 30} {
 		d.Observe(1, minutes*moment.Minute)
 	}
-	want := cluster.Duration{Mean: 20 * moment.Minute, Spread: 20 * moment.Minute / 3, Runs: 3}
+	want := cluster.Duration{
+		Mean: 20 * moment.Minute, Spread: 20 * moment.Minute / 3, Runs: 3,
+		Low: 10 * moment.Minute, Likely: 20 * moment.Minute, High: 30 * moment.Minute,
+	}
 	if got := d.Table().Of(1); got != want {
 		t.Errorf("after runs of 10, 20 and 30 minutes: %+v, want %+v", got, want)
 	}
 	for range window {
 		d.Observe(1, moment.Hour)
 	}
-	if got, want := d.Of(1), (cluster.Duration{Mean: moment.Hour, Runs: window}); got != want {
+	if got, want := d.Of(1), (cluster.Duration{Mean: moment.Hour, Runs: window, Low: moment.Hour, Likely: moment.Hour, High: moment.Hour}); got != want {
 		t.Errorf("after a window of hours: %+v, want %+v", got, want)
 	}
 	if d.Observe(1, moment.Hour) {
 		t.Error("one more run alike changed the forecast")
+	}
+}
+
+func TestRecords(t *testing.T) {
+	var d Durations
+	if d.Declared(7, 0, moment.Hour) || d.Declared(7, moment.Hour, 0) {
+		t.Error("a run of which nothing was said, or without length, changed a record")
+	}
+	for _, tenths := range []moment.Span{5, 10, 10, 10, 10, 20, 20, 20, 20, 40} {
+		d.Declared(7, moment.Hour, tenths*moment.Hour/10)
+	}
+	d.Declared(8, moment.Microsecond, moment.Day)
+	want := map[uint64]cluster.Record{7: {Low: 500, Likely: 1000, High: 2000, Runs: 10}, 8: {Low: mostMilli, Likely: mostMilli, High: mostMilli, Runs: 1}}
+	if got := d.Table().ByOwner; !maps.Equal(got, want) {
+		t.Errorf("records %+v, want %+v", got, want)
 	}
 }

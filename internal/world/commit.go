@@ -144,7 +144,7 @@ func (e Evicted) apply(w *World) error {
 type Learned struct{ Beliefs *cluster.Beliefs }
 
 func (e Learned) apply(w *World) error {
-	if err := e.Beliefs.Check(&w.ledger.View); err != nil {
+	if err := e.Beliefs.Check(w.View()); err != nil {
 		return fmt.Errorf("beliefs: %w", err)
 	}
 	w.ledger.SetBeliefs(e.Beliefs)

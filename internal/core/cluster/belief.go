@@ -110,15 +110,38 @@ type Need struct {
 	Runs   int32          // how many it rests on
 }
 
-// Durations tells, per kind, how long runs took from start to end.
+// Durations tells, per kind, how long runs took from start to end, and how far what
+// owners declare is to be believed.
 type Durations struct {
 	ByKind map[Symbol]Duration
+	// ByOwner goes by the keys of queues.
+	ByOwner map[uint64]Record `json:",omitempty"`
+}
+
+// Record is how long runs of an owner took, in thousandths of what it had declared.
+type Record struct {
+	Low, Likely, High quantity.Milli
+	Runs              int32 // how many it rests on
+}
+
+// RunTime is how long a run is expected to take: one of ten is over before Low, and one
+// of ten is not by High, as far as that is known. The zero value is for one of which
+// nobody knows.
+type RunTime struct{ Low, Likely, High moment.Span }
+
+// times is a span in thousandths, at least one microsecond.
+func times(s moment.Span, by quantity.Milli) moment.Span {
+	return moment.Span(max(quantity.MulDiv(int64(s), int64(by), 1000), 1))
 }
 
 // Duration is a forecast for one kind of run.
 type Duration struct {
 	Mean   moment.Span
 	Spread moment.Span // mean distance of a run from Mean
+	// Low, Likely and High are those of RunTime: 0 with Mean where only that is known.
+	Low    moment.Span `json:",omitempty"`
+	Likely moment.Span `json:",omitempty"`
+	High   moment.Span `json:",omitempty"`
 	Runs   int32       // how many it rests on
 }
 
@@ -130,18 +153,30 @@ func (d *Durations) Of(kind Symbol) Duration {
 	return d.ByKind[kind]
 }
 
-// ExpectedRun is how long a run of the pod is expected to take, and how far off
-// that may be: as declared, else as earlier runs of its kind; zero where nothing is
-// known.
-func (v *View) ExpectedRun(p *Pod) (mean, spread moment.Span) {
-	if p.Spec.Expected > 0 {
-		return p.Spec.Expected, 0
+// recordRuns is how many runs of an owner have to have ended before its word is
+// discounted by them.
+const recordRuns = 3
+
+// ExpectedRun is how long a run of the pod is expected to take: as declared, discounted by
+// the record of its queue; else as earlier runs of its kind.
+func (v *View) ExpectedRun(p *Pod) RunTime {
+	var d *Durations
+	if v.Beliefs != nil {
+		d = v.Beliefs.Durations
 	}
-	if v.Beliefs == nil {
-		return 0, 0
+	if said := p.Spec.Expected; said > 0 {
+		if d != nil && p.Spec.Queue != None {
+			if r := d.ByOwner[v.Queue(p.Spec.Queue).Key]; r.Runs >= recordRuns {
+				return RunTime{Low: times(said, r.Low), Likely: times(said, r.Likely), High: times(said, r.High)}
+			}
+		}
+		return RunTime{Low: said, Likely: said, High: said}
 	}
-	d := v.Beliefs.Durations.Of(p.Spec.Kind)
-	return d.Mean, d.Spread
+	k := d.Of(p.Spec.Kind)
+	if k.Likely == 0 {
+		return RunTime{Low: max(k.Mean-k.Spread, min(k.Mean, 1)), Likely: k.Mean, High: k.Mean + k.Spread}
+	}
+	return RunTime{Low: k.Low, Likely: k.Likely, High: k.High}
 }
 
 // Check says what is wrong with beliefs that come from outside: tables of the
@@ -159,8 +194,16 @@ func (b *Beliefs) Check(v *View) error {
 	}
 	if b.Durations != nil {
 		for kind, d := range b.Durations.ByKind { // order: one that is wrong is enough
-			if d.Mean < 0 || d.Spread < 0 || d.Runs < 0 {
+			if d.Mean < 0 || d.Spread < 0 || d.Runs < 0 || d.Mean+d.Spread < 0 {
 				return fmt.Errorf("duration of kind %q: mean %v, spread %v, %d runs: must not be negative", v.Symbols.Text(kind), d.Mean, d.Spread, d.Runs)
+			}
+			if d.Low < 0 || d.Likely < d.Low || d.High < d.Likely {
+				return fmt.Errorf("duration of kind %q: low %v, likely %v, high %v: must not be negative, and in order", v.Symbols.Text(kind), d.Low, d.Likely, d.High)
+			}
+		}
+		for owner, r := range b.Durations.ByOwner { // order: one that is wrong is enough
+			if r.Low < 0 || r.Likely < r.Low || r.High < r.Likely || r.Runs < 0 {
+				return fmt.Errorf("record of owner %016x: low %d, likely %d, high %d, %d runs: must not be negative, and in order", owner, r.Low, r.Likely, r.High, r.Runs)
 			}
 		}
 	}

@@ -9,10 +9,14 @@ import (
 // told to go goes now. Who has run for longer than was expected is taken to run for as
 // long again: a wrong word is not believed a second time at once.
 func EndOf(v *cluster.View, p *cluster.Pod, now moment.Instant) moment.Instant {
+	return EndIn(p, v.ExpectedRun(p).Likely, now)
+}
+
+// EndIn is EndOf for a run of some length.
+func EndIn(p *cluster.Pod, lasts moment.Span, now moment.Instant) moment.Instant {
 	if p.Phase == cluster.PhaseTerminating {
 		return now
 	}
-	lasts, _ := v.ExpectedRun(p)
 	if lasts <= 0 {
 		return moment.Never
 	}
@@ -31,7 +35,7 @@ func EndOf(v *cluster.View, p *cluster.Pod, now moment.Instant) moment.Instant {
 
 // EndsAfter is when a pod would end that starts at an instant.
 func EndsAfter(v *cluster.View, p *cluster.Pod, at moment.Instant) moment.Instant {
-	lasts, _ := v.ExpectedRun(p)
+	lasts := v.ExpectedRun(p).Likely
 	if lasts <= 0 {
 		return moment.Never
 	}
