@@ -16,6 +16,7 @@ import (
 
 func cycleStatements() []statement {
 	return []statement{
+		{"expect", form{usage: "kind|queue NAME low= likely= high=", least: 2, most: 2, fields: []string{"low", "likely", "high"}}, false, (*interp).expect},
 		{"after", form{usage: "SPAN", least: 1, most: 1}, false, (*interp).after},
 		{"decide", form{usage: "[review] [dry] [hold-outcomes] [tries=N]", flags: []string{"review", "dry", "hold-outcomes"}, fields: []string{"tries"}}, false, (*interp).decide},
 		{"rounds", form{usage: "[MAX]", most: 1}, false, (*interp).rounds},
@@ -68,6 +69,9 @@ func planLines(v *cluster.View, plan *decision.Plan) []string {
 		line := "wait " + v.Pod(w.Pod).Spec.Name + ": " + w.Why.Describe(v)
 		if w.Reserved != nil {
 			line += "; " + w.Reserved.Describe(v, moment.Instant.String)
+		}
+		if w.Starts != nil {
+			line += "; " + w.Starts.Describe(moment.Instant.String)
 		}
 		out = append(out, line)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/world"
 )
 
@@ -46,8 +47,24 @@ func (in *interp) explain(c *call) ([]string, error) {
 		if why.None() {
 			return "there is room, the next cycle decides"
 		}
-		return why.Describe(v)
+		return why.Describe(v) + in.outlook(v, id)
 	}), nil
+}
+
+// outlook is where and when a pod would start that the next cycle lets wait, as far as
+// the policy tells.
+func (in *interp) outlook(v *cluster.View, id cluster.PodID) (text string) {
+	if in.policy.Reserve == engine.ReserveOff && !in.policy.Foretells {
+		return ""
+	}
+	w := in.nextWaiting(id)
+	if w.Reserved != nil {
+		text += "; " + w.Reserved.Describe(v, moment.Instant.String)
+	}
+	if w.Starts != nil {
+		text += "; " + w.Starts.Describe(moment.Instant.String)
+	}
+	return text
 }
 
 // binding is what keeps a pod of a shape from every node, or its group from
@@ -69,13 +86,21 @@ func (in *interp) binding(v *cluster.View, id cluster.PodID, shape cluster.Shape
 
 // nextReason is why the next cycle would let a pod wait, if it would.
 func (in *interp) nextReason(id cluster.PodID) decision.Reason {
+	if w := in.nextWaiting(id); w.Why != nil {
+		return *w.Why
+	}
+	return decision.Reason{}
+}
+
+// nextWaiting is what the next cycle would say of a pod that it lets wait.
+func (in *interp) nextWaiting(id cluster.PodID) decision.Waiting {
 	plan := engine.Decide(in.world.Snapshot(), in.nextCycle(decision.CycleArrival), in.policy, &in.memo)
 	for _, w := range plan.Waiting {
 		if w.Pod == id {
-			return *w.Why
+			return w
 		}
 	}
-	return decision.Reason{}
+	return decision.Waiting{}
 }
 
 // eachChoice prints a line for each shape that the pod would take.

@@ -31,7 +31,7 @@ func policies() []policyRow {
 
 func policyStatements() []statement {
 	return []statement{
-		{"policy", form{usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all]", least: 1, most: 1, fields: []string{"seed", "reserve"}, flags: []string{"preempt", "stay", "lend"}}, true, (*interp).setPolicy},
+		{"policy", form{usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all] [foretell]", least: 1, most: 1, fields: []string{"seed", "reserve"}, flags: []string{"preempt", "stay", "lend", "foretell"}}, true, (*interp).setPolicy},
 	}
 }
 
@@ -54,7 +54,7 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 	seed := r.number("seed", 0, math.MinInt64, math.MaxInt64)
 	modes := []string{"off", "head", "all"}
 	mode := r.oneOf("reserve", "off", modes)
-	preempts, stays, lends := r.has("preempt"), r.has("stay"), r.has("lend")
+	preempts, stays, lends, foretells := r.has("preempt"), r.has("stay"), r.has("lend"), r.has("foretell")
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -73,6 +73,9 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 	}
 	if lends {
 		in.policy = in.policy.Lending()
+	}
+	if foretells {
+		in.policy = in.policy.Foretelling()
 	}
 	if mode > 0 {
 		if in.policy.Round != nil {

@@ -155,7 +155,7 @@ func (in *interp) showWaiting() []string {
 		why = engine.Deadlined(why, v, id, in.now)
 		text := "there is room, the next cycle decides"
 		if !why.None() {
-			text = why.Describe(v)
+			text = why.Describe(v) + in.outlook(v, id)
 		}
 		rows = append(rows, []string{p.Spec.Name, in.now.Since(p.Arrived).String(), text})
 	}

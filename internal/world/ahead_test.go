@@ -214,3 +214,50 @@ func TestPassersDelayNobody(t *testing.T) {
 		t.Errorf("%d passed a reservation, %d were told to go in time: want some of both", passed, called)
 	}
 }
+
+// Where durations are true and nobody comes after, everybody starts when it was told.
+func TestForetoldStartIsTrue(t *testing.T) {
+	waited := 0
+	rapid.Check(t, func(t *rapid.T) {
+		y := newDock(t, engine.ReserveOff)
+		y.policy = y.policy.Foretelling()
+		for range 1 + y.from.below(20) {
+			y.at = y.at.Add(moment.Second)
+			y.arrive("", false, true)
+		}
+		told := make(map[string]moment.Instant)
+		plan := y.decide()
+		for _, w := range plan.Waiting {
+			if w.Starts != nil {
+				told[y.w.View().Pod(w.Pod).Spec.Name] = w.Starts.Likely
+			}
+		}
+		for {
+			y.commit(&plan)
+			for i := range plan.Decisions {
+				d := &plan.Decisions[i]
+				name := y.w.View().Pod(d.Pod).Spec.Name
+				if at, waits := told[name]; waits && at != y.at {
+					t.Fatalf("%s was to start at %v, and started at %v", name, at, y.at)
+				}
+				if _, waits := told[name]; waits {
+					delete(told, name)
+					waited++
+				}
+			}
+			if len(y.ends) == 0 {
+				break
+			}
+			y.elapse()
+			plan = y.decide()
+		}
+		for name, at := range told {
+			if at != moment.Never {
+				t.Fatalf("%s was to start at %v, and never does", name, at)
+			}
+		}
+	})
+	if waited == 0 {
+		t.Error("nobody waited")
+	}
+}

@@ -55,7 +55,7 @@ func policies() []*engine.Policy {
 		{Name: "round", Round: round},
 		engine.Headrace().Lending(),
 		engine.Headrace().Preempting().Lending(),
-		engine.Headrace().Reserving(engine.ReserveHead),
+		engine.Headrace().Reserving(engine.ReserveHead).Foretelling(),
 		engine.Headrace().Preempting().Reserving(engine.ReserveAll),
 	}
 }

@@ -102,6 +102,27 @@ type Waiting struct {
 	Why *Reason
 	// Reserved is the room that it, or its group, is expected to start in; nil: none.
 	Reserved *Reserved `json:",omitempty"`
+	// Starts is when it is expected to start; nil where nobody has looked.
+	Starts *Window `json:",omitempty"`
+}
+
+// Window is an instant with how far off it may be: what would happen if all runs were
+// short, as long as expected, or long. Never: not as far as has been looked.
+type Window struct{ Low, Likely, High moment.Instant }
+
+// Describe says when, with the error.
+func (w *Window) Describe(clock func(moment.Instant) string) string {
+	switch {
+	case w.Likely == moment.Never && w.Low == moment.Never:
+		return "nobody knows when it starts"
+	case w.Likely == moment.Never:
+		return fmt.Sprintf("starts at %s at the earliest", clock(w.Low))
+	case w.High == moment.Never:
+		return fmt.Sprintf("starts about %s (%s at the earliest)", clock(w.Likely), clock(w.Low))
+	case w.Low == w.High:
+		return "starts at " + clock(w.Likely)
+	}
+	return fmt.Sprintf("starts about %s (%s to %s)", clock(w.Likely), clock(w.Low), clock(w.High))
 }
 
 // Reserved is room that nobody who has his turn later may take at an instant.
@@ -340,6 +361,15 @@ func (p *Plan) Digest(v *cluster.View) uint64 {
 		}
 		if w.Why.Domain.Set {
 			own = chance.Hash(own, uint64(w.Why.Domain.Level), w.Why.Domain.Key(v))
+		}
+		if w.Reserved != nil {
+			own = chance.Hash(own, 1, uint64(w.Reserved.At))
+			for _, id := range w.Reserved.Nodes {
+				own = chance.Fold(own, v.Node(id).Key)
+			}
+		}
+		if w.Starts != nil {
+			own = chance.Hash(own, 2, uint64(w.Starts.Low), uint64(w.Starts.Likely), uint64(w.Starts.High))
 		}
 		waiting += own
 	}

@@ -73,6 +73,9 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	}
 	r.repair()
 	r.giveBack()
+	if p.Foretells {
+		r.foretell()
+	}
 
 	// 6. The plan is the net difference.
 	return r.plan()

@@ -68,6 +68,9 @@ type Policy struct {
 	// Reserve says for whom room is reserved that cannot start yet.
 	Reserve Reserve
 
+	// Foretells says that a plan tells when those who wait are expected to start.
+	Foretells bool
+
 	// Round decides a whole cycle instead of all of the above. What it returns is
 	// carried out in a transaction; a step that would overdraw is refused. Groups are
 	// its own affair: nothing here holds their members together.
