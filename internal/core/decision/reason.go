@@ -298,15 +298,8 @@ func (r Reason) constraint(v *cluster.View, clock func(moment.Instant) string) s
 		return "needs room beside the other parts of its group"
 	case VictimsLeave:
 		return fmt.Sprintf("waits for victims to leave (%s%s)", pods(r.Have), until(r.Until, clock))
-	case BackingOff:
-		return fmt.Sprintf("backing off after refused binds (%d%s)", r.Have, until(r.Until, clock))
-	case GroupBackingOff:
-		return fmt.Sprintf("%s gave the room back that was too little for it (%d%s)", r.groupName(v), r.Have, until(r.Until, clock))
-	case SetAside:
-		if !r.Domain.Set {
-			return fmt.Sprintf("set aside after %d refused binds; a change of the pod brings it back", r.Have)
-		}
-		return fmt.Sprintf("set aside after %d refused binds, the last on %s; a change of the pod or of that node brings it back", r.Have, v.Node(r.Domain.Node).Spec.Name)
+	case BackingOff, GroupBackingOff, SetAside:
+		return r.pause(v, clock)
 	case AwaitsJob, JobUnknown, AncestorFailed:
 		return r.dependency(v)
 	case RoomReserved:
@@ -315,6 +308,19 @@ func (r Reason) constraint(v *cluster.View, clock func(moment.Instant) string) s
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
 	return fmt.Sprintf("gave up after %d of %d hypotheses", r.Have, r.Need)
+}
+
+// pause says for how long it is not tried again, and after what.
+func (r Reason) pause(v *cluster.View, clock func(moment.Instant) string) string {
+	switch {
+	case r.Code == BackingOff:
+		return fmt.Sprintf("backing off after refused binds (%d%s)", r.Have, until(r.Until, clock))
+	case r.Code == GroupBackingOff:
+		return fmt.Sprintf("%s gave the room back that was too little for it (%d%s)", r.groupName(v), r.Have, until(r.Until, clock))
+	case !r.Domain.Set:
+		return fmt.Sprintf("set aside after %d refused binds; a change of the pod brings it back", r.Have)
+	}
+	return fmt.Sprintf("set aside after %d refused binds, the last on %s; a change of the pod or of that node brings it back", r.Have, v.Node(r.Domain.Node).Spec.Name)
 }
 
 // dependency says which job is waited for, and what became of it.

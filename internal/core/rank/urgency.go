@@ -70,7 +70,6 @@ func Late(v *cluster.View, p *cluster.Pod, now moment.Instant) (end moment.Insta
 	if p.Spec.Deadline == 0 {
 		return 0, false
 	}
-	run, _ := v.ExpectedRun(p)
-	end = now.Add(run)
+	end = now.Add(v.ExpectedRun(p).Likely)
 	return end, end > p.Spec.Deadline
 }
