@@ -206,7 +206,7 @@ func exhaustive(s *cluster.Snapshot, now moment.Instant, want *wanted) (best *op
 	visit = func(at int, picked [][]cluster.PodID, o optimum) {
 		if at == len(units) {
 			if len(picked) > 0 && (best == nil || o.better(best)) {
-				if straddles, ok := opens(s, standing, want, picked); ok {
+				if straddles, ok := opens(s, now, standing, want, picked); ok {
 					if o.straddles = straddles; best == nil || o.better(best) {
 						own := o
 						best = &own
@@ -285,8 +285,18 @@ func price(s *cluster.Snapshot, p *cluster.Pod, now moment.Instant) int64 {
 	return int64(p.Placement.Milli()) * int64(lost+j.Checkpoint.Restart) / int64(moment.Second)
 }
 
+// ranLong says whether work that can go on from a saved state has run for an hour: then
+// it gives way to what has not run yet.
+func ranLong(s *cluster.Snapshot, pods []cluster.PodID, now moment.Instant) bool {
+	j := s.JobOf(s.Pod(pods[0]))
+	if j == nil || j.Checkpoint.Write == 0 && j.Checkpoint.Period == 0 {
+		return false
+	}
+	return slices.ContainsFunc(pods, func(id cluster.PodID) bool { return s.Pod(id).RanFor(now) >= moment.Hour })
+}
+
 // opens takes a set in a fresh transaction and looks for a place.
-func opens(s *cluster.Snapshot, standing *share.Standing, want *wanted, picked [][]cluster.PodID) (straddles, ok bool) {
+func opens(s *cluster.Snapshot, now moment.Instant, standing *share.Standing, want *wanted, picked [][]cluster.PodID) (straddles, ok bool) {
 	t := cluster.Begin(s)
 	v := t.View()
 	gives := func(pods []cluster.PodID) (sum cluster.Amount) {
@@ -310,7 +320,7 @@ func opens(s *cluster.Snapshot, standing *share.Standing, want *wanted, picked [
 	for _, pods := range picked {
 		own := s.Pod(pods[0]).Spec
 		if own.Queue == want.queue {
-			if own.Priority >= want.priority {
+			if own.Priority > want.priority || own.Priority == want.priority && !ranLong(s, pods, now) {
 				return false, false
 			}
 		} else {
@@ -359,7 +369,8 @@ type verdicts struct {
 func (o *verdicts) judge(d *draw, seed int64, s *cluster.Snapshot, want *wanted) {
 	t := d.t
 	t.Helper()
-	evicting := engine.Headrace().Staying().Preempting() // a quarter that is lent would spare victims
+	evicting := engine.Headrace()
+	evicting.Lends = false // a quarter that is lent would spare victims
 	plan := engine.Decide(s, decision.Cycle{Number: 2, Now: d.now, Seed: 1}, evicting, nil)
 	var got *decision.Yield
 	victims := 0
