@@ -32,6 +32,11 @@ func (in *interp) restart(c *call) ([]string, error) {
 			return nil, violated("a restart refuses %T: %v", e, err)
 		}
 	}
+	if b := old.View().Beliefs; b != nil && b.Durations != nil {
+		if err := anew.Apply(in.now, world.Learned{Beliefs: &cluster.Beliefs{Version: b.Version, Durations: b.Durations}}); err != nil {
+			return nil, violated("a restart refuses what is expected: %v", err)
+		}
+	}
 	if a, b := old.View().Committed(), anew.View().Committed(); a != b {
 		return nil, violated("a restart comes to digest %016x, it was %016x: %s", b, a, apart(old, anew))
 	}
