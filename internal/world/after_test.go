@@ -259,7 +259,7 @@ func TestDependencyRefusals(t *testing.T) {
 		`job k: after 1001 jobs: must be at most 1000`:                                    on(many...),
 		`job "k": no such job`:                   world.JobEnded{Name: "k"},
 		`job over: it has ended already, at 1us`: world.JobEnded{Name: "over"},
-		`job j: began at 3s, ended at 2s, failed: false: must be in order, and not after now, 4s`: world.JobRecalled{Name: "j", Began: moment.Instant(3 * moment.Second), Ended: moment.Instant(2 * moment.Second)},
+		`job j: began at 5s, ended at 2s, failed: false: must not be after now, 4s, and fail only by ending`: world.JobRecalled{Name: "j", Began: moment.Instant(5 * moment.Second), Ended: moment.Instant(2 * moment.Second)},
 	} {
 		w := world.New()
 		for _, e := range []world.Event{world.JobAdded{Name: "j"}, world.JobAdded{Name: "over"}, world.JobEnded{Name: "over"}} {
