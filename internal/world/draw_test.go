@@ -459,7 +459,7 @@ func (c *town) carry(plan *decision.Plan) {
 		}
 		if d := &bundle[0]; d.Action == cluster.ActionEvict {
 			c.must(world.Evicted{Name: v.Pod(d.Pod).Spec.Name})
-		} else if d.Action == cluster.ActionResize && c.from.below(3) > 0 {
+		} else if d.Action == cluster.ActionResize && c.from.below(3) > 0 && !c.w.UnderWay(d.After) {
 			c.must(world.Resized{Name: v.Pod(d.Pod).Spec.Name})
 		}
 		c.audit()
