@@ -12,10 +12,8 @@ import (
 // Durations follows how long runs of each kind took. The zero value has seen
 // nothing.
 type Durations struct {
-	runs map[cluster.Symbol][]moment.Span // the last ones, a ring
-	seen map[cluster.Symbol]int
-	kept map[uint64][]quantity.Milli // by owner: the last runs, in thousandths of what was declared
-	told map[uint64]int
+	runs recent[cluster.Symbol, moment.Span]
+	kept recent[uint64, quantity.Milli] // by owner, in thousandths of what was declared
 }
 
 // mostMilli bounds how wrong a word is taken to be: a thousand times too short.
@@ -27,27 +25,19 @@ func (d *Durations) Declared(owner uint64, said, took moment.Span) bool {
 	if said <= 0 || took <= 0 {
 		return false
 	}
-	if d.kept == nil {
-		d.kept, d.told = make(map[uint64][]quantity.Milli), make(map[uint64]int)
-	}
 	before := d.record(owner)
 	ratio := quantity.Milli(mostMilli)
 	if took/said < mostMilli/1000 {
 		ratio = quantity.Milli(quantity.MulDiv(int64(took), 1000, int64(said)))
 	}
-	if ring := d.kept[owner]; len(ring) < window {
-		d.kept[owner] = append(ring, ratio)
-	} else {
-		ring[d.told[owner]%window] = ratio
-	}
-	d.told[owner]++
+	d.kept.add(owner, ratio)
 	return d.record(owner) != before
 }
 
 // record is how far the word of an owner was off in the window.
 func (d *Durations) record(owner uint64) cluster.Record {
-	low, likely, high := spread(d.kept[owner])
-	return cluster.Record{Low: low, Likely: likely, High: high, Runs: int32(len(d.kept[owner]))}
+	low, likely, high := spread(d.kept.last[owner])
+	return cluster.Record{Low: low, Likely: likely, High: high, Runs: int32(len(d.kept.last[owner]))}
 }
 
 // spread is the tenth, the half and nine tenths of what was seen: the least of which so
@@ -67,16 +57,8 @@ func (d *Durations) Observe(kind cluster.Symbol, took moment.Span) bool {
 	if kind == 0 || took <= 0 {
 		return false
 	}
-	if d.runs == nil {
-		d.runs, d.seen = make(map[cluster.Symbol][]moment.Span), make(map[cluster.Symbol]int)
-	}
 	before := d.forecast(kind)
-	if ring := d.runs[kind]; len(ring) < window {
-		d.runs[kind] = append(ring, took)
-	} else {
-		ring[d.seen[kind]%window] = took
-	}
-	d.seen[kind]++
+	d.runs.add(kind, took)
 	return d.forecast(kind) != before
 }
 
@@ -85,7 +67,7 @@ func (d *Durations) Of(kind cluster.Symbol) cluster.Duration { return d.forecast
 
 // forecast is the mean over the window, and the mean distance from it.
 func (d *Durations) forecast(kind cluster.Symbol) cluster.Duration {
-	ring := d.runs[kind]
+	ring := d.runs.last[kind]
 	if len(ring) == 0 {
 		return cluster.Duration{}
 	}
@@ -107,14 +89,14 @@ func (d *Durations) forecast(kind cluster.Symbol) cluster.Duration {
 
 // Table returns the forecasts of all kinds.
 func (d *Durations) Table() *cluster.Durations {
-	out := &cluster.Durations{ByKind: make(map[cluster.Symbol]cluster.Duration, len(d.runs))}
-	for kind := range maps.Keys(d.runs) { // order: a map is filled
+	out := &cluster.Durations{ByKind: make(map[cluster.Symbol]cluster.Duration, len(d.runs.last))}
+	for kind := range maps.Keys(d.runs.last) { // order: a map is filled
 		out.ByKind[kind] = d.forecast(kind)
 	}
-	if len(d.kept) > 0 {
-		out.ByOwner = make(map[uint64]cluster.Record, len(d.kept))
+	if len(d.kept.last) > 0 {
+		out.ByOwner = make(map[uint64]cluster.Record, len(d.kept.last))
 	}
-	for owner := range maps.Keys(d.kept) { // order: a map is filled
+	for owner := range maps.Keys(d.kept.last) { // order: a map is filled
 		out.ByOwner[owner] = d.record(owner)
 	}
 	return out

@@ -81,13 +81,12 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	return r.plan()
 }
 
-// compare is the default order: priority, how long it has run, in tiers, urgency,
-// arrival, name.
-func compare(v *cluster.View, c decision.Cycle, tiers rank.Tiers, a, b cluster.PodID) int {
+// compare is the default order: grade (priority, then how long it has run, in tiers),
+// urgency, arrival, name.
+func (p *Policy) compare(v *cluster.View, c decision.Cycle, a, b cluster.PodID) int {
 	x, y := v.Pod(a), v.Pod(b)
 	return cmp.Or(
-		-cmp.Compare(x.Spec.Priority, y.Spec.Priority),
-		cmp.Compare(tiers.Of(v, x, c.Now), tiers.Of(v, y, c.Now)),
+		-cmp.Compare(p.gradeOf(v, x, c.Now), p.gradeOf(v, y, c.Now)),
 		-rank.CompareUrgency(x, y, c.Now),
 		cmp.Compare(x.Arrived, y.Arrived),
 		cmp.Compare(x.Key, y.Key),

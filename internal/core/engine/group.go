@@ -348,7 +348,7 @@ func (r *round) inOrder(members []cluster.PodID) {
 	if r.policy.Order != nil {
 		r.policy.Order(&v.View, r.cycle, members)
 	} else {
-		slices.SortFunc(members, func(a, b cluster.PodID) int { return compare(&v.View, r.cycle, r.policy.tiers(), a, b) })
+		slices.SortFunc(members, func(a, b cluster.PodID) int { return r.policy.compare(&v.View, r.cycle, a, b) })
 	}
 	shape := func(pod cluster.PodID) *cluster.Shape { return v.Shape(v.Pod(pod).Spec.Shape) }
 	slices.SortStableFunc(members, func(a, b cluster.PodID) int {

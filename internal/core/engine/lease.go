@@ -233,7 +233,7 @@ func (r *round) borrow() {
 	if l.settle(); len(l.homes) == 0 {
 		return
 	}
-	slices.SortFunc(line, func(a, b cluster.PodID) int { return compare(&r.txn.Base().View, r.cycle, r.policy.tiers(), a, b) })
+	slices.SortFunc(line, func(a, b cluster.PodID) int { return r.policy.compare(&r.txn.Base().View, r.cycle, a, b) })
 	placed := make(map[cluster.PodID]bool)
 	for _, pod := range line {
 		placed[pod] = l.serve(pod)

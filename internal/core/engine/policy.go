@@ -96,14 +96,6 @@ type Step struct {
 	Place cluster.Placement // node None: evict
 }
 
-// tiers set back what has run for long; none where nobody gives way.
-func (p *Policy) tiers() rank.Tiers {
-	if p.Yields == nil || p.Yields.PrioritiesAlone {
-		return nil
-	}
-	return p.Yields.Tiers
-}
-
 // hold is for how long room is held that others were told to leave.
 func (p *Policy) hold() moment.Span {
 	if p.Yields == nil {

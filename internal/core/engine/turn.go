@@ -31,9 +31,8 @@ func (r *round) lineUp(pods []cluster.PodID) {
 
 // orderOf is the default order within a queue.
 func orderOf(v *cluster.View, c decision.Cycle, p *Policy) share.Order {
-	tiers := p.tiers()
 	return share.Order{
-		Compare: func(a, b cluster.PodID) int { return compare(v, c, tiers, a, b) },
+		Compare: func(a, b cluster.PodID) int { return p.compare(v, c, a, b) },
 		Numbers: func(pod cluster.PodID) (first, then int64) {
 			row := v.Pod(pod)
 			first, then = -int64(p.gradeOf(v, row, c.Now)), int64(row.Arrived)
@@ -117,7 +116,7 @@ func Line(v *cluster.View, c decision.Cycle, p *Policy) []cluster.PodID {
 		p.Order(v, c, line)
 		return line
 	}
-	order := func(a, b cluster.PodID) int { return compare(v, c, p.tiers(), a, b) }
+	order := func(a, b cluster.PodID) int { return p.compare(v, c, a, b) }
 	standing := (*share.Standing)(nil)
 	if p.Shares {
 		standing = share.Survey(v)
@@ -147,12 +146,12 @@ func (r *round) bringForward(line []cluster.PodID) {
 		r.policy.Order(&v.View, r.cycle, line)
 		r.line.sorted = true
 	case r.line.forward >= sortAfter:
-		slices.SortFunc(line, func(a, b cluster.PodID) int { return compare(&v.View, r.cycle, r.policy.tiers(), a, b) })
+		slices.SortFunc(line, func(a, b cluster.PodID) int { return r.policy.compare(&v.View, r.cycle, a, b) })
 		r.line.sorted = true
 	default:
 		first := 0
 		for i := range line {
-			if compare(&v.View, r.cycle, r.policy.tiers(), line[i], line[first]) < 0 {
+			if r.policy.compare(&v.View, r.cycle, line[i], line[first]) < 0 {
 				first = i
 			}
 		}

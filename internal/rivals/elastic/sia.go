@@ -42,7 +42,7 @@ type sia struct {
 func newSia(c Cluster) *sia {
 	p := &sia{cluster: c}
 	for _, t := range c {
-		p.sizes = append(p.sizes, siaSizes(t))
+		p.sizes = append(p.sizes, t.Sizes(siaLargest))
 	}
 	return p
 }
@@ -50,13 +50,13 @@ func newSia(c Cluster) *sia {
 // siaLargest is the most GPUs of one configuration.
 const siaLargest = 64
 
-// siaSizes are powers of two within a node, then whole nodes.
-func siaSizes(t Type) []int {
+// Sizes are powers of two within a node of the type, then whole nodes, up to the most.
+func (t Type) Sizes(most int) []int {
 	var sizes []int
 	for n := 1; n < t.PerNode; n *= 2 {
 		sizes = append(sizes, n)
 	}
-	for n := t.PerNode; n <= min(t.GPUs(), siaLargest); n += t.PerNode {
+	for n := t.PerNode; n <= min(t.GPUs(), most); n += t.PerNode {
 		sizes = append(sizes, n)
 	}
 	return sizes

@@ -38,22 +38,9 @@ type kindTime struct {
 func newOurs(c elastic.Cluster) *ours {
 	p := &ours{cluster: c, rules: share.DefaultSizeRules(), kinds: map[string]*kindTime{}}
 	for _, t := range c {
-		p.sizes = append(p.sizes, waySizes(t))
+		p.sizes = append(p.sizes, t.Sizes(mostGPUs))
 	}
 	return p
-}
-
-// waySizes are the sizes that are offered on a type: powers of two within a node,
-// then whole nodes.
-func waySizes(t elastic.Type) []int {
-	var sizes []int
-	for n := 1; n < t.PerNode; n *= 2 {
-		sizes = append(sizes, n)
-	}
-	for n := t.PerNode; n <= min(t.GPUs(), mostGPUs); n += t.PerNode {
-		sizes = append(sizes, n)
-	}
-	return sizes
 }
 
 // Ended learns from a job that ended.

@@ -71,7 +71,7 @@ func TestPack(t *testing.T) {
 			wants, room := make([]want, len(jobs)), []int{c[0].GPUs(), c[1].GPUs()}
 			for i := range wants {
 				typ := rapid.IntRange(0, 1).Draw(t, "type")
-				sizes := append([]int{0}, waySizes(c[typ])...)
+				sizes := append([]int{0}, c[typ].Sizes(mostGPUs)...)
 				if gpus := rapid.SampledFrom(sizes).Draw(t, "gpus"); gpus <= room[typ] {
 					wants[i] = want{typ, gpus}
 					room[typ] -= gpus
