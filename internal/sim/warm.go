@@ -1,12 +1,9 @@
 package sim
 
 import (
-	"slices"
-
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/moment"
-	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/sim/model"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 	"github.com/headrace-dev/headrace/internal/world"
@@ -15,12 +12,11 @@ import (
 // store is what the nodes have on their disks, and what the world is told of it: where
 // the policy looks at caches.
 type store struct {
-	told    bool // the world is told
-	caches  []model.Cache
-	lanes   [][2]lane // per node and part
-	pulls   []pull
-	parts   map[string]model.Gone // by name of the artifact
-	decided []decided
+	told   bool // the world is told
+	caches []model.Cache
+	lanes  [][2]lane // per node and part
+	pulls  []pull
+	parts  map[string]model.Gone // by name of the artifact
 }
 
 // pull is a part that is on its way to a node, whoever fetches it.
@@ -39,9 +35,6 @@ type lane struct {
 	since moment.Instant // goes on, or will
 	busy  moment.Instant // until when pods pull
 }
-
-// decided is a prefetch, for the figures.
-type decided struct{ urgent bool }
 
 func newStore(c *clock) store {
 	s := store{parts: make(map[string]model.Gone)}
@@ -193,7 +186,6 @@ func (a *actor) prefetch(d *decision.Decision) error {
 	if !d.Prefetch.Urgent && l.pull >= 0 || !cache.Fetch(what.Kind, what.Part, size, a.now.Add(takes)) {
 		return a.apply(a.now, world.PrefetchFailed{Node: a.Workload.Nodes[node].Name, Artifact: artifact.Name})
 	}
-	s.decided = append(s.decided, decided{d.Prefetch.Urgent})
 	if d.Prefetch.Urgent {
 		a.pulled(node, what.Kind, what.Part, a.now.Add(takes))
 		a.yieldLane(node, what.Part, a.now.Add(takes))
@@ -252,8 +244,3 @@ func (c *clock) reconsider() {
 		c.planReview()
 	}
 }
-
-var (
-	_ = slices.Contains[[]int]
-	_ quantity.Bytes
-)

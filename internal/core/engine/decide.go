@@ -414,6 +414,7 @@ func (r *round) plan() decision.Plan {
 	}
 	r.timeHolds(plan.Decisions)
 	r.tellReserved(&plan)
+	r.warmUp(&plan)
 	plan.Waiting = tellLate(appendAside(r.waiting, &r.txn.Base().View, r.cycle), &r.txn.Base().View, r.cycle.Now)
 	return plan
 }

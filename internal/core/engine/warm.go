@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/warm"
@@ -50,4 +51,37 @@ func (r *round) warmth(needs []cluster.ArtifactID, node cluster.NodeID) int64 {
 		return 0
 	}
 	return r.policy.Warmth * rules.Second * int64((rank.Cold(v, needs, node, rules.Beside)-wait)/moment.Millisecond) / 1000
+}
+
+// warmUp decides what is fetched: for those who got a place now, and in a review for those
+// to come.
+func (r *round) warmUp(plan *decision.Plan) {
+	rules := r.policy.Warms
+	if rules == nil || r.txn.View().Artifacts.Len() == 0 {
+		return
+	}
+	var search *warm.Search
+	open := func() *warm.Search {
+		if search == nil {
+			search = warm.Open(r.txn, rules, r.cycle.Now)
+		}
+		return search
+	}
+	v := r.txn.View()
+	if rules.Beside {
+		for i := range plan.Decisions {
+			d := &plan.Decisions[i]
+			if d.Action != cluster.ActionBind {
+				continue
+			}
+			needs := v.Pod(d.Pod).Spec.Artifacts
+			if wait, known := rank.Fetching(v, needs, d.Place.Node, true, r.cycle.Now); known && wait > 0 {
+				open().Serve(needs, d.Place.Node)
+			}
+		}
+	}
+	if rules.Ahead && r.cycle.Kind == decision.CycleReview {
+		open().Ahead()
+	}
+	plan.Fetch(r.txn, decision.Explanation{Policy: r.policy.Name})
 }
