@@ -54,7 +54,7 @@ func kinds() map[string]world.Event {
 		"namespace_gone": world.NamespaceGone{}, "namespace_known": world.NamespaceKnown{}, "pod_labelled": world.PodLabelled{},
 		"queue_added": world.QueueAdded{}, "queue_changed": world.QueueChanged{}, "queue_removed": world.QueueRemoved{},
 		"artifact_known": world.ArtifactKnown{}, "cache_known": world.CacheKnown{}, "node_cached": world.NodeCached{},
-		"prefetch_done": world.PrefetchDone{}, "prefetch_failed": world.PrefetchFailed{},
+		"prefetch_done": world.PrefetchDone{}, "prefetch_failed": world.PrefetchFailed{}, "prefetch_recalled": world.PrefetchRecalled{},
 		"queue_usage": world.QueueUsage{}, "epoch_began": world.EpochBegan{}, "started": world.Started{},
 	}
 }

@@ -103,6 +103,12 @@ func (in *interp) commit(v *cluster.View, plan *decision.Plan, held bool) error 
 // succeed lets an accepted decision be carried out, unless it is held: at once, or
 // after the time that the cluster takes.
 func (in *interp) succeed(v *cluster.View, d *decision.Decision, held bool) error {
+	if d.Action == cluster.ActionPrefetch {
+		if held {
+			return nil
+		}
+		return in.apply(world.PrefetchDone{Node: v.Node(d.Prefetch.Node).Spec.Name, Artifact: v.Artifact(d.Prefetch.Artifact).Name})
+	}
 	name := v.Pod(d.Pod).Spec.Name
 	if d.Action != cluster.ActionResize {
 		in.because[name] = d.Because

@@ -26,7 +26,7 @@ func podStatements() []statement {
 	return []statement{
 		{"pod", form{
 			usage: "NAME [gpus=N] …", least: 1, most: 1, flags: append(linkFlags(), "protected", "never-preempts", "ranks"),
-			fields: append(append(requestFields(), tieFields()...), "count", "priority", "queue", "group", "job", "sla", "kind", "expected", "budget", "stops-in", "rank"),
+			fields: append(append(requestFields(), tieFields()...), "count", "priority", "queue", "group", "job", "sla", "kind", "expected", "budget", "stops-in", "rank", "needs"),
 		}, true, (*interp).addPod},
 		{"start", form{usage: "NAME…", least: 1, most: maxCount}, false, func(in *interp, c *call) ([]string, error) {
 			return in.eachPod(c, func(name string) error { return in.apply(world.Started{Name: name}) })
@@ -51,7 +51,7 @@ func (in *interp) addPod(c *call) ([]string, error) {
 	r := c.reader("pod " + name)
 	e := world.PodAdded{
 		Kind: r.name("kind"), Queue: r.name("queue"), Group: r.name("group"), Job: r.name("job"), SLATotal: r.span("sla", 0), Expected: r.span("expected", 0),
-		Priority: int32(r.number("priority", 0, math.MinInt32, math.MaxInt32)), Protected: r.has("protected"), PreemptNever: r.has("never-preempts"),
+		Priority: int32(r.number("priority", 0, math.MinInt32, math.MaxInt32)), Protected: r.has("protected"), PreemptNever: r.has("never-preempts"), Artifacts: r.list("needs"),
 	}
 	if r.has("rank") || r.has("ranks") {
 		e.Ranked, e.Rank = true, int32(r.number("rank", 0, 0, math.MaxInt32))

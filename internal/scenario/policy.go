@@ -31,7 +31,7 @@ func policies() []policyRow {
 
 func policyStatements() []statement {
 	return []statement{
-		{"policy", form{usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all] [foretell]", least: 1, most: 1, fields: []string{"seed", "reserve"}, flags: []string{"preempt", "stay", "lend", "foretell"}}, true, (*interp).setPolicy},
+		{"policy", form{usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all] [foretell] [warm=off|place,beside,ahead]", least: 1, most: 1, fields: []string{"seed", "reserve", "warm"}, flags: []string{"preempt", "stay", "lend", "foretell"}}, true, (*interp).setPolicy},
 	}
 }
 
@@ -83,7 +83,7 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 		}
 		in.policy = in.policy.Reserving(engine.Reserve(mode))
 	}
-	return nil, nil
+	return nil, in.warmly(r.list("warm"))
 }
 
 // typical reads lines "typical [count=N] [cpu=] [gpus=] [share=] [model=]".

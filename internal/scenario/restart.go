@@ -107,7 +107,9 @@ func (in *interp) facts() []world.Event {
 	for _, name := range slices.Sorted(maps.Keys(in.spaces)) {
 		out = append(out, in.spaces[name])
 	}
+	out = append(out, in.artifactFacts()...)
 	out = append(out, in.nodeFacts()...)
+	out = append(out, in.cacheFacts()...)
 	out = append(out, in.tenantFacts()...)
 	// A pod has the job of its group where that came first.
 	early, late := in.podFacts()

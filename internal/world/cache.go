@@ -7,6 +7,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
@@ -132,6 +133,32 @@ func (e PrefetchFailed) apply(w *World) error {
 		return err
 	}
 	c.Coming = slices.Delete(c.Coming, at, at+1)
+	w.ledger.SetCache(id, c)
+	return nil
+}
+
+// PrefetchRecalled says that an artifact is on its way to a node, as was decided before a
+// restart.
+type PrefetchRecalled struct {
+	Node, Artifact string
+	ID             uint64 // of the decision
+	Since          moment.Instant
+	Urgent         bool `json:",omitempty"`
+}
+
+func (e PrefetchRecalled) apply(w *World) error {
+	id, c, err := w.cacheOf(e.Node)
+	if err != nil {
+		return err
+	}
+	artifact, err := w.artifactNamed(e.Artifact)
+	if err != nil {
+		return fmt.Errorf("node %s: %w", e.Node, err)
+	}
+	if c.Find(artifact) >= 0 || c.Awaits(artifact) >= 0 {
+		return fmt.Errorf("node %s: artifact %s: it is there, or on its way, already", e.Node, e.Artifact)
+	}
+	c.Coming = append(c.Coming, cluster.Fetch{ID: e.ID, Artifact: artifact, Since: min(e.Since, w.now), Urgent: e.Urgent})
 	w.ledger.SetCache(id, c)
 	return nil
 }

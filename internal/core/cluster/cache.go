@@ -216,8 +216,9 @@ func (t *Txn) Prefetch(f Prefetch) error {
 // Prefetches lists what was decided to be fetched, in order.
 func (t *Txn) Prefetches() []Prefetch { return t.fetches }
 
-// cacheDigest hashes what is known of a cache, by names.
-func (v *View) cacheDigest(c *Cache) uint64 {
+// cacheDigest hashes what is known of a cache, by names; when what is there was used is no
+// more than a belief.
+func (v *View) cacheDigest(c *Cache, beliefs bool) uint64 {
 	if c == nil {
 		return 0
 	}
@@ -226,7 +227,11 @@ func (v *View) cacheDigest(c *Cache) uint64 {
 		h = chance.Fold(h, uint64(rate))
 	}
 	for i := range c.Held {
-		h += chance.Hash(37, v.Artifact(c.Held[i].Artifact).Key, uint64(c.Held[i].Used))
+		used := c.Held[i].Used
+		if !beliefs {
+			used = 0
+		}
+		h += chance.Hash(37, v.Artifact(c.Held[i].Artifact).Key, uint64(used))
 	}
 	for i := range c.Coming {
 		f := &c.Coming[i]
