@@ -81,7 +81,9 @@ func (r *round) warmUp(plan *decision.Plan) {
 		}
 	}
 	if rules.Ahead && r.cycle.Kind == decision.CycleReview {
-		open().Ahead()
+		search := open()
+		search.Prefers = func(shape cluster.ShapeID, node cluster.NodeID) int64 { return r.memo.value(v, shape, node) }
+		search.Ahead()
 	}
 	plan.Fetch(r.txn, decision.Explanation{Policy: r.policy.Name})
 }

@@ -20,7 +20,9 @@ type Search struct {
 	ways   map[cluster.ArtifactID]int // how often an artifact is on its way, anywhere
 	ring   []cluster.NodeID           // nodes with caches, by key
 	queues map[cluster.NodeID]*queue
-	counts []int // copies, by row of expect, plus one; 0: not counted
+	// Prefers, where set, is how good a node is for a shape now, whatever is cached there.
+	Prefers func(shape cluster.ShapeID, node cluster.NodeID) int64
+	counts  []int // copies, by row of expect, plus one; 0: not counted
 }
 
 // Open begins a look.
@@ -210,6 +212,7 @@ func (s *Search) wishes() []wish {
 type plan struct {
 	node  cluster.NodeID
 	net   int64
+	good  int64 // how good the node is
 	lacks []cluster.ArtifactID
 }
 
@@ -221,7 +224,14 @@ func (s *Search) grant(row *cluster.Arrival) {
 	best := plan{node: cluster.None}
 	for i := range min(len(s.ring), s.rules.Nodes) {
 		node := s.ring[(start+i)%len(s.ring)]
-		if p, ok := s.weigh(row, node, others); ok && p.net > best.net {
+		p, ok := s.weigh(row, node, others)
+		if !ok {
+			continue
+		}
+		if s.Prefers != nil {
+			p.good = s.Prefers(row.Shape, node)
+		}
+		if best.node == cluster.None || p.good > best.good || p.good == best.good && p.net > best.net {
 			best = p
 		}
 	}
