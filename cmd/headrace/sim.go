@@ -36,6 +36,7 @@ type simFlags struct {
 	record   string
 	warmUp   string
 	plots    string
+	without  []string
 	training trainingFlags
 }
 
@@ -84,7 +85,8 @@ how many GPUs, and of which model, each job has (docs/adaptive.md). Policies:
 	fl := c.Flags()
 	fl.StringVar(&f.mode, "mode", "", "static or timed (default: static for openb and mixed, timed for others)")
 	fl.Float64Var(&f.inflate, "inflate", 1.3, "static mode: GPU demand offered, in multiples of the capacity; 0 offers the trace as it is")
-	fl.Float64Var(&f.load, "load", 0, "timed openb: offered GPU-time, in multiples of the capacity; 0 runs the raw times")
+	fl.Float64Var(&f.load, "load", 0, "timed mode: offered GPU-time in multiples of the capacity (traces), or arrivals in multiples of the scenario's own; 0 runs it as it is")
+	fl.StringSliceVar(&f.without, "without", nil, "ingredients that "+sim.Ours+" leaves out, to see what they give: "+strings.Join(ingredientNames(), ", ")+"; each: one after the other, beside a run with all")
 	fl.Int64Var(&f.seed, "seed", 42, "seed of arrivals, ties and failures")
 	fl.StringVar(&f.seeds, "seeds", "", "several seeds, as 42..51 or 1,2,3; overrides --seed")
 	fl.StringSliceVar(&f.policies, "policy", []string{"kube-default", sim.Ours}, "policies to compare, separated by commas")
@@ -108,6 +110,14 @@ func policyHelp() string {
 		fmt.Fprintf(&b, "  %-15s %s\n", p.Name, p.About)
 	}
 	return b.String()
+}
+
+func ingredientNames() []string {
+	var names []string
+	for _, g := range sim.Ingredients() {
+		names = append(names, g.Name)
+	}
+	return names
 }
 
 func policyNames() []string {
@@ -188,12 +198,25 @@ func (f *simFlags) check() error {
 		return usagef("--load %v: not with --trace philly, whose jobs come when they came; --cluster sets the load", f.load)
 	case f.warmUp != "" && f.mode != sim.Timed:
 		return usagef("--warm-up %s: goes with timed mode", f.warmUp)
-	case f.load > 0 && (f.mode != sim.Timed || f.format == ""):
-		return usagef("--load %v: goes with a trace in timed mode", f.load)
+	case f.load > 0 && f.mode != sim.Timed:
+		return usagef("--load %v: goes with timed mode", f.load)
+	case f.load > 0 && f.load < 0.01:
+		return usagef("--load %v: must be 0, or 0.01 to 100", f.load)
 	case len(f.policies) == 0:
 		return usagef("--policy: name at least one policy")
 	case len(f.training.profiles)+len(f.training.workloads) > 0 || f.training.perJob || f.training.round != "":
 		return usagef("--profiles, --workload, --per-job and --round go with --trace pollux and --trace sia")
+	}
+	if f.scenario != "" && f.load > 0 {
+		f.arrivals = quantity.Milli(f.load*1000 + 0.5)
+	}
+	for _, name := range f.without {
+		if !slices.Contains(ingredientNames(), name) && !slices.Equal(f.without, []string{eachOne}) {
+			return usagef("--without %s: no such ingredient%s; they are %s, or %s alone", name, suggestion(name, ingredientNames()), strings.Join(ingredientNames(), ", "), eachOne)
+		}
+	}
+	if len(f.without) > 0 && f.record != "" {
+		return usagef("--without %s: not with --record: a replay decides with all of them", strings.Join(f.without, ","))
 	}
 	names := policyNames()
 	for _, p := range f.policies {
@@ -238,10 +261,32 @@ func (f *simFlags) plan() ([]sim.Config, error) {
 		c.Source, c.Mode, c.Seed, c.Failures = f.source.name(), f.mode, seed, failures
 		for _, policy := range f.policies {
 			c.Policy = policy
-			configs = append(configs, c)
+			configs = append(configs, f.ablations(c)...)
 		}
 	}
 	return configs, nil
+}
+
+// eachOne says that ingredients are left out one by one.
+const eachOne = "each"
+
+// ablations are the runs of one policy on one workload: where each ingredient is to be left
+// out, one with all and one without each.
+func (f *simFlags) ablations(c sim.Config) []sim.Config {
+	if c.Policy != sim.Ours {
+		return []sim.Config{c}
+	}
+	if !slices.Equal(f.without, []string{eachOne}) {
+		c.Without = f.without
+		return []sim.Config{c}
+	}
+	out := []sim.Config{c}
+	for _, name := range ingredientNames() {
+		less := c
+		less.Without = []string{name}
+		out = append(out, less)
+	}
+	return out
 }
 
 // prepare orders, grows or resamples the workload for one seed.
@@ -260,8 +305,9 @@ func (f *simFlags) prepare(raw *trace.Workload, seed int64) (sim.Config, error) 
 		if err := trace.RequireTimes(target, f.where()); err != nil {
 			return c, err
 		}
-		if f.load > 0 {
-			load := f.load
+		if load := f.load; load > 0 && f.format == "" {
+			c.Load = &load
+		} else if load > 0 {
 			drawn, err := trace.Resample(target, trace.Resampling{Load: quantity.Milli(load*1000 + 0.5), Seed: seed})
 			if err != nil {
 				return c, fmt.Errorf("%s: %w", f.where(), err)

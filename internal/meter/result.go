@@ -43,6 +43,9 @@ type Result struct {
 	GPUBusyPct     *float64 `json:"gpu_busy_pct,omitempty"`
 	StartMeanS     *float64 `json:"start_mean_s,omitempty"`
 	SLAMetPct      *float64 `json:"sla_met_pct,omitempty"`
+	// MemoryFailures counts starts that found no GPU memory, where pods are charged with
+	// less than they ask for.
+	MemoryFailures *float64 `json:"memory_failures,omitempty"`
 	WaitMeanS      *float64 `json:"wait_mean_s,omitempty"`
 	WaitP99S       *float64 `json:"wait_p99_s,omitempty"`
 	JCTMeanS       *float64 `json:"jct_mean_s,omitempty"`

@@ -32,8 +32,8 @@ func (in *interp) restart(c *call) ([]string, error) {
 			return nil, violated("a restart refuses %T: %v", e, err)
 		}
 	}
-	if b := old.View().Beliefs; b != nil && b.Durations != nil {
-		if err := anew.Apply(in.now, world.Learned{Beliefs: &cluster.Beliefs{Version: b.Version, Durations: b.Durations}}); err != nil {
+	if b := old.View().Beliefs; b != nil && (b.Durations != nil || b.Needs != nil) {
+		if err := anew.Apply(in.now, world.Learned{Beliefs: &cluster.Beliefs{Version: b.Version, Durations: b.Durations, Needs: b.Needs}}); err != nil {
 			return nil, violated("a restart refuses what is expected: %v", err)
 		}
 	}

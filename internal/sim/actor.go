@@ -29,6 +29,7 @@ type actor struct {
 	// have to run: as the policy asks for.
 	saves, durations bool
 	replanned        []int32 // jobs, of one call of reload
+	memoryFailures   int     // starts that found no memory
 }
 
 // life is one pod from arrival to end.
@@ -217,6 +218,9 @@ func (a *actor) start(h happening) error {
 	}
 	if err := a.apply(a.now, world.Started{Name: l.pod.Name}); err != nil {
 		return err
+	}
+	if took := a.shortOfMemory(h.subject); len(took) > 0 {
+		return a.failForMemory(h.subject, took)
 	}
 	l.state, l.startedAt = running, a.now
 	a.meter.started(l)

@@ -2,7 +2,10 @@ package sim
 
 import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/learn"
+	"github.com/headrace-dev/headrace/internal/sim/model"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 	"github.com/headrace-dev/headrace/internal/world"
 )
@@ -29,16 +32,26 @@ func (r *run) learn(pod string) error {
 }
 
 // learnNeed tells the learner what a run that ended really used.
-func (r *run) learnNeed(p *trace.Pod) error {
+func (r *run) learnNeed(p *trace.Pod, ran moment.Span) error {
 	l := r.learner
-	if l != nil {
-		l.demand.Leave()
+	if l == nil {
+		return nil
 	}
-	if l == nil || !l.needs.Observe(r.world.Symbol(p.Kind), p.Use.GPUMemory) {
+	l.demand.Leave()
+	if !l.needs.Observe(r.world.Symbol(p.Kind), p.Use.GPUMemory, kept(p, ran)) {
 		return nil
 	}
 	l.beliefs.Needs = l.needs.Table()
 	return r.tell()
+}
+
+// kept is what a run kept busy of each device, as a mean; 0 where that says nothing: its
+// behaviour is not known, or the run went on from a saved state.
+func kept(p *trace.Pod, ran moment.Span) quantity.MilliGPU {
+	if !behaves(p) || ran < p.Duration {
+		return 0
+	}
+	return quantity.MilliGPU(quantity.MulDiv(int64(model.BusyTime(p)), int64(quantity.One), int64(ran)))
 }
 
 // tell replaces the world's beliefs with the learner's.

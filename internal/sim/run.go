@@ -10,6 +10,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/learn"
 	"github.com/headrace-dev/headrace/internal/meter"
 	"github.com/headrace-dev/headrace/internal/rivals"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
@@ -38,6 +39,8 @@ type Config struct {
 	Target *trace.Workload
 	// Failures of nodes and devices, in timed mode.
 	Failures Failures
+	// Without names ingredients of our own policy that the run leaves out.
+	Without []string
 	// Progress is told how many pods of how many have been dealt with.
 	Progress func(done, total int)
 	// Record is told of everything that enters the world and is decided. Nil:
@@ -151,7 +154,7 @@ func newRun(c Config) (*run, error) {
 		return nil, err
 	}
 	r.result = meter.Result{
-		Schema: meter.Schema, Policy: c.Policy, Source: c.Source, Workload: c.Workload.Name, Seed: c.Seed, Mode: c.Mode, Load: c.Load,
+		Schema: meter.Schema, Policy: c.label(), Source: c.Source, Workload: c.Workload.Name, Seed: c.Seed, Mode: c.Mode, Load: c.Load,
 		FragTarget: "typical pods of " + r.Target.Name, Detail: &meter.Detail{},
 	}
 	r.result.Detail.Heat.Nodes = heatNodes(c.Workload)
@@ -161,14 +164,17 @@ func newRun(c Config) (*run, error) {
 func (r *run) choosePolicy(side rivals.Side) error {
 	if r.policy != nil {
 		r.decider = r.policy
-		return nil
+		return r.leaveOut()
 	}
 	decider, whole, err := Policy(r.Policy, side)
 	r.decider, r.whole, r.knows = decider, whole, knowsDurations(r.Policy)
 	if r.Policy == Ours || r.Policy == Youngest {
-		r.learner = &learner{}
+		r.learner = &learner{needs: learn.Needs{Charge: chargeNeed}}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return r.leaveOut()
 }
 
 // knowsDurations says whether the policy of a name is told how long jobs run.

@@ -235,7 +235,7 @@ func (a *actor) turn(h happening) error {
 	w.ended = true
 	w.version++
 	a.meter.ended(w)
-	if err := a.learnNeed(a.podOf(w)); err != nil {
+	if err := a.learnNeed(a.podOf(w), a.now.Since(w.since)); err != nil {
 		return err
 	}
 	a.planCycle()

@@ -93,6 +93,9 @@ type Size struct {
 // Needs tells, per kind, what runs really used: a moving-window forecast.
 type Needs struct {
 	ByKind map[Symbol]Need
+	// Charge is how much of the compute that runs of its kind need a share is charged
+	// with, in thousandths; 0: what it asks for, and as much memory.
+	Charge quantity.Milli `json:",omitempty"`
 }
 
 // Of returns the forecast for a kind; zero where nothing is known.
@@ -107,7 +110,10 @@ func (n *Needs) Of(kind Symbol) Need {
 // applied to.
 type Need struct {
 	Memory quantity.Bytes // per device, 0: unknown
-	Runs   int32          // how many it rests on
+	// Milli is the compute of a device that it keeps busy, as a mean over the run; 0:
+	// unknown.
+	Milli quantity.MilliGPU `json:",omitempty"`
+	Runs  int32             // how many it rests on
 }
 
 // Durations tells, per kind, how long runs took from start to end, and how far what
@@ -189,6 +195,16 @@ func (b *Beliefs) Check(v *View) error {
 		for i, row := range b.Demand.Rows {
 			if row.Shape < 0 || int(row.Shape) >= v.Shapes.Len() {
 				return fmt.Errorf("demand row %d: shape %d: there are %d", i, row.Shape, v.Shapes.Len())
+			}
+		}
+	}
+	if b.Needs != nil {
+		if b.Needs.Charge < 0 {
+			return fmt.Errorf("needs: charge %d: must not be negative", b.Needs.Charge)
+		}
+		for kind, n := range b.Needs.ByKind { // order: one that is wrong is enough
+			if n.Memory < 0 || n.Milli < 0 || n.Milli > quantity.WholeGPU || n.Runs < 0 {
+				return fmt.Errorf("need of kind %q: %d milli-GPU, memory %v, %d runs: must be 0 to 1000, and not negative", v.Symbols.Text(kind), n.Milli, n.Memory, n.Runs)
 			}
 		}
 	}

@@ -206,9 +206,11 @@ func (p Phase) Charged() bool { return p >= PhasePlacing }
 
 // PodSpec is what does not change about a pod.
 type PodSpec struct {
-	Name  string
-	UID   string
-	Shape ShapeID
+	Name string
+	UID  string
+	// Shape is what the pod is charged with, Asked what it asks for: less may be known
+	// to do.
+	Shape, Asked ShapeID
 	// Alternatives are shapes to fall back to, best first.
 	Alternatives []ShapeID
 	Kind         Symbol // runs of one kind resemble each other
