@@ -53,6 +53,7 @@ func kinds() map[string]world.Event {
 		"job_recalled": world.JobRecalled{}, "excused": world.Excused{}, "shape_known": world.ShapeKnown{}, "reserved": world.Reserved{},
 		"namespace_gone": world.NamespaceGone{}, "namespace_known": world.NamespaceKnown{}, "pod_labelled": world.PodLabelled{},
 		"queue_added": world.QueueAdded{}, "queue_changed": world.QueueChanged{}, "queue_removed": world.QueueRemoved{},
+		"sla_defined": world.SLADefined{}, "sla_removed": world.SLARemoved{},
 		"queue_usage": world.QueueUsage{}, "epoch_began": world.EpochBegan{}, "started": world.Started{},
 	}
 }

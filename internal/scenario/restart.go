@@ -108,6 +108,7 @@ func (in *interp) facts() []world.Event {
 		out = append(out, in.spaces[name])
 	}
 	out = append(out, in.nodeFacts()...)
+	out = append(out, in.slaFacts()...)
 	out = append(out, in.tenantFacts()...)
 	// A pod has the job of its group where that came first.
 	early, late := in.podFacts()

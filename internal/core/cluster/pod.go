@@ -228,6 +228,11 @@ type PodSpec struct {
 	// Expected is the declared run time; 0 when not declared.
 	Expected  moment.Span
 	Protected bool // never evicted for others
+	// SLA is the class of service that its job names, or that its priority stands for; 0:
+	// none. Gives and Keeps are what the class says.
+	SLA   Symbol
+	Gives Giving
+	Keeps bool // lends nothing
 	// PreemptNever says that nothing is to be evicted for the pod.
 	PreemptNever bool
 	Policy       Symbol
