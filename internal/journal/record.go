@@ -54,6 +54,8 @@ func kinds() map[string]world.Event {
 		"namespace_gone": world.NamespaceGone{}, "namespace_known": world.NamespaceKnown{}, "pod_labelled": world.PodLabelled{},
 		"queue_added": world.QueueAdded{}, "queue_changed": world.QueueChanged{}, "queue_removed": world.QueueRemoved{},
 		"sla_defined": world.SLADefined{}, "sla_removed": world.SLARemoved{},
+		"artifact_known": world.ArtifactKnown{}, "cache_known": world.CacheKnown{}, "node_cached": world.NodeCached{},
+		"prefetch_done": world.PrefetchDone{}, "prefetch_failed": world.PrefetchFailed{},
 		"queue_usage": world.QueueUsage{}, "epoch_began": world.EpochBegan{}, "started": world.Started{},
 	}
 }

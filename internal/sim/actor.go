@@ -21,7 +21,7 @@ type actor struct {
 	byName  map[string]int32
 	devices []card // all GPUs of all nodes, in order
 	first   []int32
-	caches  []model.Cache
+	store   store
 	held    []decision.Decision // binds that wait for evictions to end
 	resizes []decision.Decision // not carried out yet
 	nodes   map[string]int32
@@ -81,8 +81,8 @@ func newActor(c *clock) *actor {
 		for k := range c.Workload.Nodes[i].GPUs {
 			a.devices = append(a.devices, card{node: int32(i), index: int32(k)})
 		}
-		a.caches = append(a.caches, model.NewCache(model.NodeCache))
 	}
+	a.store = newStore(c)
 	return a
 }
 
@@ -102,6 +102,9 @@ func (a *actor) accepted(d *decision.Decision) error {
 			a.agenda.add(d.Deadline, lapses, -1, 0)
 		}
 		return nil
+	}
+	if d.Action == cluster.ActionPrefetch {
+		return a.prefetch(d)
 	}
 	if d.Action == cluster.ActionResize {
 		a.resizes = append(a.resizes, *d)
@@ -203,9 +206,10 @@ func (a *actor) bound(h happening) error {
 	if w := &a.jobs[l.job]; w.seats == len(w.lives) && !w.placed {
 		w.placed, w.first = true, a.now
 	}
-	cache := &a.caches[l.node]
-	span := model.StartUp(l.pod.Use, cache.Holds(l.pod))
-	cache.Use(l.pod)
+	span, err := a.fetchFor(h.subject)
+	if err != nil {
+		return err
+	}
 	a.agenda.add(a.now.Add(span), starts, h.subject, l.version)
 	return nil
 }
@@ -279,9 +283,6 @@ func (a *actor) backInLine(index int32) {
 	l.state, l.saves = inLine, false
 	l.version++
 }
-
-// emptied forgets what a broken node had on its disk.
-func (a *actor) emptied(node int32) { a.caches[node] = model.NewCache(model.NodeCache) }
 
 // hold and release book which pods hold a part of which card.
 func (a *actor) hold(index int32) {

@@ -12,9 +12,10 @@ import (
 
 // learner follows what arrives and what runs use, for policies that expect.
 type learner struct {
-	demand  learn.Demand
-	needs   learn.Needs
-	beliefs cluster.Beliefs
+	demand   learn.Demand
+	needs    learn.Needs
+	arrivals learn.Arrivals
+	beliefs  cluster.Beliefs
 }
 
 // learn tells the learner of an arrival, and the world of what was learned.
@@ -24,10 +25,17 @@ func (r *run) learn(pod string) error {
 	}
 	v, l := r.world.View(), r.learner
 	id, _ := r.world.Pod(pod)
-	if !l.demand.Observe(v.Pod(id).Spec.Shape) {
+	spec := v.Pod(id).Spec
+	grown, later := l.demand.Observe(spec.Shape), l.arrivals.Observe(r.world.Now(), spec.Kind, spec.Artifacts, spec.Shape)
+	if grown {
+		l.beliefs.Demand, l.beliefs.Worth = l.demand.Table(), learn.Worth(v, &l.demand)
+	}
+	if later && len(spec.Artifacts) > 0 {
+		l.beliefs.Arrivals = l.arrivals.Table()
+	}
+	if !grown && !(later && l.beliefs.Arrivals != nil) {
 		return nil
 	}
-	l.beliefs.Demand, l.beliefs.Worth = l.demand.Table(), learn.Worth(v, &l.demand)
 	return r.tell()
 }
 

@@ -36,6 +36,7 @@ const (
 	lapses                       // room has been held for long enough
 	epochs                       // a quota epoch begins
 	owes                         // a lease is over
+	fetched                      // an artifact has come to a node
 )
 
 // agenda holds happenings in order of (instant, sequence).

@@ -65,6 +65,11 @@ func (r *run) timed() error {
 	c.actor = newActor(c)
 	c.meter = newAccount(c)
 	c.schedule()
+	for i := range c.Workload.Nodes {
+		if err := c.actor.equip(c.Workload.Nodes[i].Name); err != nil {
+			return err
+		}
+	}
 	for {
 		h, more := c.agenda.next()
 		if !more || c.pending == 0 {
@@ -152,6 +157,8 @@ func (c *clock) happen(h happening) error {
 	case owes:
 		c.planCycle()
 		return nil
+	case fetched:
+		return c.actor.fetched(h)
 	case decides:
 		c.cyclePlanned = false
 		return c.think(decision.CycleArrival)
@@ -170,14 +177,22 @@ func (c *clock) arrive(index int32) error {
 		}
 	}
 	added := podAdded(pod, c.whole)
+	var err error
+	if added.Artifacts, err = c.actor.declare(pod); err != nil {
+		return err
+	}
 	if c.knows && !told(pod) {
 		added.Expected = pod.Duration // of others, their job says it
 	}
 	if err := c.apply(c.now, added); err != nil {
 		return err
 	}
+	before := c.world.View().Beliefs
 	if err := c.learn(pod.Name); err != nil {
 		return err
+	}
+	if c.world.View().Beliefs != before {
+		c.reconsider()
 	}
 	c.actor.arrived(index)
 	c.meter.demand(pod, 1)
@@ -298,7 +313,7 @@ func (c *clock) mendNode(index int32) error {
 	}
 	c.planFailure(c.Failures.NodeEvery, breaks, index)
 	c.planCycle()
-	return nil
+	return c.actor.equip(node.Name)
 }
 
 // sicken makes a device fail; the pods on it are lost and wait again.

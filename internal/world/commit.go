@@ -19,6 +19,9 @@ type Accepted struct{ Decision decision.Decision }
 
 func (e Accepted) apply(w *World) error {
 	d := &e.Decision
+	if d.Action == cluster.ActionPrefetch {
+		return w.acceptPrefetch(d)
+	}
 	p, err := w.subject(d)
 	if err != nil {
 		return err

@@ -80,6 +80,8 @@ type PodAdded struct {
 	Since moment.Instant
 	// Policy is the profile whose turn decides about the pod. Empty: any.
 	Policy string `json:",omitempty"`
+	// Artifacts are what has to be on its node before it starts; they are known.
+	Artifacts []string `json:",omitempty"`
 	// How the pod stands to others.
 	Namespace string            `json:",omitempty"`
 	Labels    map[string]string `json:",omitempty"`
@@ -112,6 +114,10 @@ func (e PodAdded) apply(w *World) error {
 	if err := e.validateTies(); err != nil {
 		return fmt.Errorf("pod %s: %w", e.Name, err)
 	}
+	artifacts, err := w.artifactsNamed(e.Artifacts)
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", e.Name, err)
+	}
 	if e.UID == "" {
 		e.UID = e.Name
 	}
@@ -128,7 +134,7 @@ func (e PodAdded) apply(w *World) error {
 	}
 	spec := &cluster.PodSpec{
 		Name: e.Name, UID: e.UID, Group: group, Job: job, Service: cluster.None, Rank: rank,
-		PreemptNever: e.PreemptNever, Policy: w.Symbol(e.Policy),
+		PreemptNever: e.PreemptNever, Policy: w.Symbol(e.Policy), Artifacts: artifacts,
 		Own: cluster.PodOwn{Queue: queue, Kind: w.Symbol(e.Kind), Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected},
 	}
 	w.inherit(spec)

@@ -14,16 +14,17 @@ type World struct {
 	interner cluster.Interner
 	now      moment.Instant
 
-	nodes   map[string]cluster.NodeID
-	pods    map[string]cluster.PodID
-	domains map[string]cluster.DomainID
-	queues  map[string]cluster.QueueID
-	groups  map[string]cluster.GroupID
-	jobs    map[string]cluster.JobID
-	budgets map[string]cluster.BudgetID
-	classes map[uint64]cluster.ClassID
-	shapes  map[uint64]cluster.ShapeID
-	claims  map[string]int32
+	nodes     map[string]cluster.NodeID
+	pods      map[string]cluster.PodID
+	domains   map[string]cluster.DomainID
+	queues    map[string]cluster.QueueID
+	groups    map[string]cluster.GroupID
+	jobs      map[string]cluster.JobID
+	budgets   map[string]cluster.BudgetID
+	classes   map[uint64]cluster.ClassID
+	shapes    map[uint64]cluster.ShapeID
+	claims    map[string]int32
+	artifacts map[string]cluster.ArtifactID
 	// profiles holds, per partition name, the most of a device that one takes on
 	// any device seen: what a request for it counts against a queue beforehand.
 	profiles map[cluster.Symbol]quantity.MilliGPU
@@ -58,6 +59,7 @@ func New() *World {
 		classes:   make(map[uint64]cluster.ClassID),
 		shapes:    make(map[uint64]cluster.ShapeID),
 		claims:    make(map[string]int32),
+		artifacts: make(map[string]cluster.ArtifactID),
 		profiles:  make(map[cluster.Symbol]quantity.MilliGPU),
 		freeNodes: make(map[int32][]cluster.NodeID),
 		underWay:  make(map[uint64]cluster.IntentID),

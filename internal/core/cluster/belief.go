@@ -18,6 +18,17 @@ type Beliefs struct {
 	Needs   *Needs
 	// Durations tells how long runs took.
 	Durations *Durations
+	// Arrivals tells how often work of each kind comes.
+	Arrivals *Arrivals
+}
+
+// ScoresAs says whether nodes have the same scores under other beliefs: how often work
+// comes is no part of them.
+func (b *Beliefs) ScoresAs(other *Beliefs) bool {
+	if b == nil || other == nil {
+		return b == other
+	}
+	return b.Demand == other.Demand && b.Worth == other.Worth && b.Needs == other.Needs && b.Durations == other.Durations
 }
 
 // Demand is what is expected to be asked for: the shapes seen, with weights that
@@ -185,6 +196,37 @@ func (v *View) ExpectedRun(p *Pod) RunTime {
 	return RunTime{Low: k.Low, Likely: k.Likely, High: k.High}
 }
 
+// Arrivals tells how often work comes that needs artifacts.
+type Arrivals struct {
+	Rows []Arrival // the most frequent first
+}
+
+// Arrival is one kind of work.
+type Arrival struct {
+	Kind      Symbol
+	Artifacts []ArtifactID // that each needs, once each
+	Shape     ShapeID      // that it asked for last
+	PerHour   quantity.Milli
+}
+
+func (a *Arrivals) check(v *View) error {
+	for i := range a.Rows {
+		row := &a.Rows[i]
+		if row.Shape < 0 || int(row.Shape) >= v.Shapes.Len() {
+			return fmt.Errorf("arrivals of kind %q: shape %d: there are %d", v.Symbols.Text(row.Kind), row.Shape, v.Shapes.Len())
+		}
+		if row.PerHour < 0 {
+			return fmt.Errorf("arrivals of kind %q: %d thousandths per hour: must not be negative", v.Symbols.Text(row.Kind), row.PerHour)
+		}
+		for _, id := range row.Artifacts {
+			if id < 0 || int(id) >= v.Artifacts.Len() {
+				return fmt.Errorf("arrivals of kind %q: artifact %d: there are %d", v.Symbols.Text(row.Kind), id, v.Artifacts.Len())
+			}
+		}
+	}
+	return nil
+}
+
 // Check says what is wrong with beliefs that come from outside: tables of the
 // wrong form, shapes that do not exist.
 func (b *Beliefs) Check(v *View) error {
@@ -221,6 +263,11 @@ func (b *Beliefs) Check(v *View) error {
 			if r.Low < 0 || r.Likely < r.Low || r.High < r.Likely || r.Runs < 0 {
 				return fmt.Errorf("record of owner %016x: low %d, likely %d, high %d, %d runs: must not be negative, and in order", owner, r.Low, r.Likely, r.High, r.Runs)
 			}
+		}
+	}
+	if b.Arrivals != nil {
+		if err := b.Arrivals.check(v); err != nil {
+			return err
 		}
 	}
 	if b.Worth != nil {

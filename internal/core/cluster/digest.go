@@ -15,7 +15,7 @@ func (v *View) digest(beliefs bool) uint64 {
 	for i := range v.Nodes.Len() {
 		n := v.Node(NodeID(i))
 		if n.Life != LifeOff {
-			sum += chance.Hash(1, n.Key, n.State, uint64(n.DrainUntil), n.Residents, uint64(n.FreeMilli), uint64(n.IdleDevices), uint64(len(n.Pods))) + v.companyDigest(n.Company)*n.Key
+			sum += chance.Hash(1, n.Key, n.State, uint64(n.DrainUntil), n.Residents, uint64(n.FreeMilli), uint64(n.IdleDevices), uint64(len(n.Pods))) + v.companyDigest(n.Company)*n.Key + v.cacheDigest(n.Cache)*n.Key
 		}
 	}
 	for i := range v.Pods.Len() {
@@ -85,6 +85,7 @@ func (v *View) digest(beliefs bool) uint64 {
 			sum += chance.Fold(v.grantsDigest(chance.Hash(8, c.Key, v.Node(c.Node).Key), &place), 0)
 		}
 	}
+	sum += v.artifactsDigest()
 	return chance.Mix(sum)
 }
 

@@ -52,6 +52,10 @@ func (l *Ledger) ChangeNode(id NodeID, spec NodeSpec, devices []*DeviceSpec, lif
 		l.RemoveNode(id)
 		to = l.AddNode(spec, devices, life, reuse)
 		l.node(to).Company = old.Company
+		if old.Cache != nil {
+			kept := *old.Cache
+			l.SetCache(to, &kept)
+		}
 	}
 	for _, pod := range old.Pods {
 		l.reseat(pod, to, &old, presume)

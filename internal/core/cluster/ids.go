@@ -3,22 +3,23 @@ package cluster
 // Dense ids, given out by the world. A freed id is given out again with the
 // next generation; whoever keeps an id across cycles keeps the generation too.
 type (
-	NodeID    int32
-	DeviceID  int32
-	PodID     int32
-	ShapeID   int32
-	GroupID   int32
-	JobID     int32
-	ServiceID int32
-	QueueID   int32
-	DomainID  int32
-	ClassID   int32
-	OfferID   int32
-	IntentID  int32
-	BudgetID  int32
-	CrowdID   int32
-	KinID     int32 // from 1; 0 is no kin
-	Symbol    int32 // an interned string; 0 is the empty string
+	NodeID     int32
+	DeviceID   int32
+	PodID      int32
+	ShapeID    int32
+	GroupID    int32
+	JobID      int32
+	ServiceID  int32
+	QueueID    int32
+	DomainID   int32
+	ClassID    int32
+	OfferID    int32
+	IntentID   int32
+	BudgetID   int32
+	CrowdID    int32
+	KinID      int32 // from 1; 0 is no kin
+	ArtifactID int32
+	Symbol     int32 // an interned string; 0 is the empty string
 )
 
 // None is the id of nothing, for every kind of id except Symbol and KinID.

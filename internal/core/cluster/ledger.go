@@ -371,6 +371,7 @@ func (l *Ledger) RemoveNode(id NodeID) {
 		}
 	}
 	l.forgetRefuser(id)
+	l.SetCache(id, nil)
 	l.SetLife(id, LifeOff)
 }
 

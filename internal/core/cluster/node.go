@@ -115,6 +115,8 @@ type Node struct {
 	Residents uint64
 	// Company counts Pods by what relations between pods ask for.
 	Company *Company
+	// Cache is what it keeps for pods to come; nil: nothing is known of that.
+	Cache *Cache
 }
 
 // TakesWork says whether new pods may be placed on the node.

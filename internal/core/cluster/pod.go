@@ -236,6 +236,8 @@ type PodSpec struct {
 	// PreemptNever says that nothing is to be evicted for the pod.
 	PreemptNever bool
 	Policy       Symbol
+	// Artifacts are what has to be on its node before it starts, each once.
+	Artifacts []ArtifactID
 	// Own is what the pod said of itself: its job speaks where it said nothing.
 	Own PodOwn
 }

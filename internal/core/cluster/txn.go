@@ -13,7 +13,8 @@ import (
 type Txn struct {
 	ledger  Ledger
 	base    *Snapshot
-	touched []PodID        // in order of touch, repeats included
+	touched []PodID // in order of touch, repeats included
+	fetches []Prefetch
 	freed   int            // how often room may have come back
 	now     moment.Instant // Never where nobody said
 }
@@ -45,16 +46,20 @@ func (t *Txn) Base() *Snapshot { return t.base }
 type Mark struct {
 	ledger  ledgerMark
 	touched int
+	fetches int
 }
 
 // Mark remembers the present state.
-func (t *Txn) Mark() Mark { return Mark{ledger: t.ledger.mark(), touched: len(t.touched)} }
+func (t *Txn) Mark() Mark {
+	return Mark{ledger: t.ledger.mark(), touched: len(t.touched), fetches: len(t.fetches)}
+}
 
 // Rollback returns to a mark taken earlier in this transaction. Marks taken
 // after that one are void.
 func (t *Txn) Rollback(m Mark) {
 	t.ledger.rollback(m.ledger)
 	t.touched = t.touched[:m.touched]
+	t.fetches = t.fetches[:m.fetches]
 	t.freed++
 }
 

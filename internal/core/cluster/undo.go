@@ -3,18 +3,18 @@ package cluster
 // ledgerMark is a point that a ledger can return to while it records: all tables
 // that a placement or an intent may write.
 type ledgerMark struct {
-	nodes, devices, pods, queues, domains, classes, groups, jobs, intents, waiting tableMark
-	loose                                                                          Amount
-	lenders, refused                                                               []PodID
-	dependents                                                                     []JobID
-	returned                                                                       []GroupID
-	slas                                                                           []SLA
+	nodes, devices, pods, queues, domains, classes, groups, jobs, intents, waiting, artifacts tableMark
+	loose                                                                                     Amount
+	lenders, refused                                                                          []PodID
+	dependents                                                                                []JobID
+	returned                                                                                  []GroupID
+	slas                                                                                      []SLA
 }
 
 func (l *Ledger) mark() ledgerMark {
 	return ledgerMark{
 		nodes: l.Nodes.mark(), devices: l.Devices.mark(), pods: l.Pods.mark(), queues: l.Queues.mark(), domains: l.Domains.mark(),
-		classes: l.Classes.mark(), groups: l.Groups.mark(), jobs: l.Jobs.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(),
+		classes: l.Classes.mark(), groups: l.Groups.mark(), jobs: l.Jobs.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(), artifacts: l.Artifacts.mark(),
 		loose:   l.Loose,
 		lenders: l.lenders, refused: l.refused, dependents: l.dependents, returned: l.returned, slas: l.slas,
 	}
@@ -31,6 +31,7 @@ func (l *Ledger) rollback(m ledgerMark) {
 	l.Jobs.rollback(m.jobs, l.owner)
 	l.Intents.rollback(m.intents, l.owner)
 	l.waiting.rollback(m.waiting, l.owner)
+	l.Artifacts.rollback(m.artifacts, l.owner)
 	l.Loose = m.loose
 	l.lenders, l.refused, l.dependents, l.returned, l.slas = m.lenders, m.refused, m.dependents, m.returned, m.slas
 }
@@ -47,4 +48,5 @@ func (l *Ledger) forgetUndo() {
 	l.Jobs.forgetUndo()
 	l.Intents.forgetUndo()
 	l.waiting.forgetUndo()
+	l.Artifacts.forgetUndo()
 }

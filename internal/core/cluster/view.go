@@ -8,23 +8,24 @@ import (
 // View is the state of a cluster for reading. A Snapshot, a Txn and the world's
 // Ledger all show one.
 type View struct {
-	Nodes    Table[Node]
-	Devices  Table[Device]
-	Pods     Table[Pod]
-	Shapes   Table[Shape]
-	Groups   Table[Group]
-	Jobs     Table[Job]
-	Services Table[Service]
-	Queues   Table[Queue]
-	Domains  Table[Domain]
-	Classes  Table[Class]
-	Offers   Table[Offer]
-	Intents  Table[Intent]
-	Budgets  Table[Budget]
-	Claims   Table[Claim]
-	Crowds   Table[Crowd]
-	Kins     Table[Kin] // by id less one
-	Symbols  Symbols
+	Nodes     Table[Node]
+	Devices   Table[Device]
+	Pods      Table[Pod]
+	Shapes    Table[Shape]
+	Groups    Table[Group]
+	Jobs      Table[Job]
+	Services  Table[Service]
+	Queues    Table[Queue]
+	Domains   Table[Domain]
+	Classes   Table[Class]
+	Offers    Table[Offer]
+	Intents   Table[Intent]
+	Budgets   Table[Budget]
+	Claims    Table[Claim]
+	Crowds    Table[Crowd]
+	Kins      Table[Kin] // by id less one
+	Artifacts Table[Artifact]
+	Symbols   Symbols
 	// Extended names the dimensions from DimExtended on.
 	Extended []Symbol
 	Facts    *Facts
@@ -214,6 +215,7 @@ func (v *View) frozen() View {
 	out.Claims = v.Claims.frozen()
 	out.Crowds = v.Crowds.frozen()
 	out.Kins = v.Kins.frozen()
+	out.Artifacts = v.Artifacts.frozen()
 	out.waiting = v.waiting.frozen()
 	return out
 }

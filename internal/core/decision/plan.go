@@ -90,8 +90,10 @@ type Decision struct {
 	// Save asks, with an eviction, to save the state of the work first: the pod goes
 	// when that is done, or at the Deadline. In Kubernetes that is the signal to
 	// terminate with so much grace.
-	Save    bool `json:",omitempty"`
-	Because Explanation
+	Save bool `json:",omitempty"`
+	// Prefetch is what is fetched to where, of a decision that is about no pod.
+	Prefetch *cluster.Prefetch `json:",omitempty"`
+	Because  Explanation
 }
 
 // Waiting is a pod that stays without a place, and what binds it. Pods of one
@@ -345,6 +347,9 @@ func (p *Plan) Digest(v *cluster.View) uint64 {
 		d := &p.Decisions[i]
 		h = chance.Fold(h, d.ID)
 		h = chance.Fold(h, v.PlacementDigest(&d.Place))
+		if d.Prefetch != nil {
+			h = chance.Fold(h, prefetchDigest(v, d.Prefetch))
+		}
 		if d.Together != 0 {
 			h = chance.Fold(h, d.Together)
 		}
@@ -378,6 +383,9 @@ func (p *Plan) Digest(v *cluster.View) uint64 {
 
 // Line returns one decision as a scenario file prints it.
 func (d *Decision) Line(v *cluster.View) string {
+	if d.Prefetch != nil {
+		return prefetchLine(v, d.Prefetch)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %s", d.Action, v.Pod(d.Pod).Spec.Name)
 	if d.Place.Placed() {

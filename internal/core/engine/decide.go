@@ -338,6 +338,7 @@ func (r *round) choose(pod cluster.PodID, shape cluster.ShapeID) cluster.NodeID 
 		return r.policy.Choose(v, r.cycle, pod, feasible)
 	}
 	node, value := r.memo.best(v, shape)
+	node, value = r.warmest(pod, shape, node, value)
 	// Where it ran before, caches are warm.
 	if last := v.Pod(pod).LastNode; node != cluster.None && last != cluster.None && r.policy.Affinity > 0 {
 		if back := r.memo.value(v, shape, last); back != unfit && back+r.policy.Affinity > value {

@@ -5,6 +5,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/warm"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
@@ -14,7 +15,7 @@ func Headrace() *Policy { return HeadraceWith(rank.DefaultWeights()) }
 
 // HeadraceWith is our policy with other weights.
 func HeadraceWith(w rank.Weights) *Policy {
-	rules := yield.Default()
+	rules, warms := yield.Default(), warm.Default()
 	return &Policy{
 		Name:   "headrace",
 		Shares: true,
@@ -37,6 +38,8 @@ func HeadraceWith(w rank.Weights) *Policy {
 		Grants:   headraceGrants,
 		Affinity: w.Return(),
 		Explain:  w.Explain,
+		Warms:    &warms,
+		Warmth:   w.PriceScale(),
 	}
 }
 

@@ -94,11 +94,12 @@ func (m *Memo) sync(v *cluster.View, c decision.Cycle, p *Policy) {
 		m.answers = answers
 	}
 	m.learn(v)
-	if m.beliefs != v.Beliefs {
+	if !v.Beliefs.ScoresAs(m.beliefs) {
 		// What fits still fits; only what it is worth has changed.
-		m.beliefs, m.offers = v.Beliefs, nil
+		m.offers = nil
 		m.revision++
 	}
+	m.beliefs = v.Beliefs
 	changed, complete := v.ChangesSince(m.position)
 	if !complete || len(m.dirty)+len(changed) > dirtyKept {
 		m.forgetDirty()

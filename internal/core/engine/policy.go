@@ -6,6 +6,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/warm"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
@@ -70,6 +71,12 @@ type Policy struct {
 
 	// Foretells says that a plan tells when those who wait are expected to start.
 	Foretells bool
+
+	// Warms says by which rules pods go where what they need is cached, and what is
+	// fetched ahead; nil: nobody looks at caches. Warmth is what a micro-GPU counts in
+	// the scale of Score.
+	Warms  *warm.Rules
+	Warmth int64
 
 	// Round decides a whole cycle instead of all of the above. What it returns is
 	// carried out in a transaction; a step that would overdraw is refused. Groups are

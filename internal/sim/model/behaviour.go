@@ -54,61 +54,6 @@ func fetch(size, perSecond quantity.Bytes) moment.Span {
 	return moment.Span(quantity.MulDiv(int64(size), int64(moment.Second), int64(perSecond)))
 }
 
-// NodeCache is the disk that a node keeps for images and weights.
-const NodeCache quantity.Bytes = 256_000_000_000
-
-// Cache is what a node has on its disk for pods to come. When it is full, what
-// was used longest ago goes. The zero value holds nothing, ever; use NewCache.
-type Cache struct {
-	capacity, used quantity.Bytes
-	entries        []entry // last used last; few, since entries are large
-}
-
-type entry struct {
-	kind string
-	size quantity.Bytes
-}
-
-// NewCache returns an empty cache of a capacity.
-func NewCache(capacity quantity.Bytes) Cache { return Cache{capacity: capacity} }
-
-// Holds says what of a pod is there. Image and weights go together, by the pod's
-// kind; pods without a kind share nothing.
-func (c *Cache) Holds(p *trace.Pod) Cached {
-	there := p.Kind != "" && c.find(p.Kind) >= 0
-	return Cached{Image: there, Weights: there}
-}
-
-// Use records that a pod starts, whose image and weights are then there.
-func (c *Cache) Use(p *trace.Pod) {
-	size := p.Use.Image + p.Use.Weights
-	if p.Kind == "" || size > c.capacity {
-		return
-	}
-	if i := c.find(p.Kind); i >= 0 {
-		c.drop(i)
-	}
-	for c.used+size > c.capacity {
-		c.drop(0)
-	}
-	c.entries = append(c.entries, entry{p.Kind, size})
-	c.used += size
-}
-
-func (c *Cache) find(kind string) int {
-	for i := range c.entries {
-		if c.entries[i].kind == kind {
-			return i
-		}
-	}
-	return -1
-}
-
-func (c *Cache) drop(i int) {
-	c.used -= c.entries[i].size
-	c.entries = append(c.entries[:i], c.entries[i+1:]...)
-}
-
 // Phase is the part of a run that a pod is in.
 type Phase struct {
 	Busy quantity.Milli // of each of its GPUs, when it is not slowed down

@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/warm"
+)
+
+// Warming returns the policy with warm starts by rules: nil for none at all.
+func (p *Policy) Warming(rules *warm.Rules) *Policy {
+	out := *p
+	out.Warms = rules
+	return &out
+}
+
+// warmest returns the node that is best for a pod when it counts what is cached where.
+// Given the best without, of which the score is the value, only nodes that hold something
+// of what the pod needs can be better.
+func (r *round) warmest(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID, value int64) (cluster.NodeID, int64) {
+	needs := r.txn.View().Pod(pod).Spec.Artifacts
+	if r.policy.Warms == nil || r.policy.Warms.Second == 0 || len(needs) == 0 || node == cluster.None {
+		return node, value
+	}
+	v := r.txn.View()
+	best, score := node, value+r.warmth(needs, node)
+	for i, id := range needs {
+		for _, at := range v.Artifact(id).Nodes {
+			if at == node || i > 0 && v.Node(at).Cache.Find(needs[0]) >= 0 {
+				continue // was looked at
+			}
+			there := r.memo.value(v, shape, at)
+			if there == unfit {
+				continue
+			}
+			if there += r.warmth(needs, at); there > score || there == score && earlier(r.memo.ties, int32(at), int32(best)) {
+				best, score = at, there
+			}
+		}
+	}
+	return best, score
+}
+
+// warmth is what the part of a start that is saved by what is on a node adds to the
+// score there.
+func (r *round) warmth(needs []cluster.ArtifactID, node cluster.NodeID) int64 {
+	v, rules := r.txn.View(), r.policy.Warms
+	wait, known := rank.Fetching(v, needs, node, rules.Beside, r.cycle.Now)
+	if !known {
+		return 0
+	}
+	return r.policy.Warmth * rules.Second * int64((rank.Cold(v, needs, node, rules.Beside)-wait)/moment.Millisecond) / 1000
+}
