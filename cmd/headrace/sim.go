@@ -37,6 +37,9 @@ type simFlags struct {
 	warmUp   string
 	plots    string
 	without  []string
+	starts   bool
+	declared bool
+	reserve  string
 	training trainingFlags
 }
 
@@ -96,6 +99,9 @@ how many GPUs, and of which model, each job has (docs/adaptive.md). Policies:
 	fl.IntVar(&f.jobs, "jobs", 0, "runs at once; 0 is one per processor")
 	fl.StringVar(&f.nodeMTBF, "node-mtbf", "0", "timed mode: mean time between failures of one node, as 720h; 0 is never")
 	fl.StringVar(&f.gpuMTBF, "gpu-mtbf", "0", "timed mode: mean time between failures of one GPU, as 8760h; 0 is never")
+	fl.BoolVar(&f.starts, "starts", false, "timed mode: foretell the starts of those who wait under our policy, and say how true that was")
+	fl.BoolVar(&f.declared, "declared", false, "timed mode: jobs say how long they run, under every policy")
+	fl.StringVar(&f.reserve, "reserve", "off", "our policy: room reserved for nobody (off), the first of each queue (head) or all who wait (all)")
 	fl.StringVar(&f.warmUp, "warm-up", "", "timed mode: what arrives within this time of the start does not count, as 336h (default: as the workload says)")
 	fl.StringVar(&f.record, "record", "", "write the journal of the run to this file, for replay; one policy and one seed; .gz compresses")
 	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(append(policyNames(), trainingNames()...), cobra.ShellCompDirectiveNoFileComp))
@@ -202,6 +208,10 @@ func (f *simFlags) check() error {
 		return usagef("--load %v: goes with timed mode", f.load)
 	case f.load > 0 && f.load < 0.01:
 		return usagef("--load %v: must be 0, or 0.01 to 100", f.load)
+	case (f.starts || f.declared) && f.mode != sim.Timed:
+		return usagef("--starts and --declared: go with timed mode")
+	case f.reserve != "off" && f.reserve != "head" && f.reserve != "all":
+		return usagef("--reserve %s: must be off, head or all", f.reserve)
 	case len(f.policies) == 0:
 		return usagef("--policy: name at least one policy")
 	case len(f.training.profiles)+len(f.training.workloads) > 0 || f.training.perJob || f.training.round != "":
@@ -217,6 +227,13 @@ func (f *simFlags) check() error {
 	}
 	if len(f.without) > 0 && f.record != "" {
 		return usagef("--without %s: not with --record: a replay decides with all of them", strings.Join(f.without, ","))
+	}
+	if f.reserve != "off" {
+		for i, p := range f.policies {
+			if p == sim.Ours {
+				f.policies[i] = sim.Ours + "-reserve-" + f.reserve
+			}
+		}
 	}
 	names := policyNames()
 	for _, p := range f.policies {
@@ -259,6 +276,7 @@ func (f *simFlags) plan() ([]sim.Config, error) {
 			return nil, err
 		}
 		c.Source, c.Mode, c.Seed, c.Failures = f.source.name(), f.mode, seed, failures
+		c.Starts, c.Declared = f.starts, f.declared
 		for _, policy := range f.policies {
 			c.Policy = policy
 			configs = append(configs, f.ablations(c)...)
@@ -273,7 +291,7 @@ const eachOne = "each"
 // ablations are the runs of one policy on one workload: where each ingredient is to be left
 // out, one with all and one without each.
 func (f *simFlags) ablations(c sim.Config) []sim.Config {
-	if c.Policy != sim.Ours {
+	if !strings.HasPrefix(c.Policy, sim.Ours) {
 		return []sim.Config{c}
 	}
 	if !slices.Equal(f.without, []string{eachOne}) {

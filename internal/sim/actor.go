@@ -90,6 +90,7 @@ func (a *actor) arrived(index int32) {
 	l := &a.lives[index]
 	l.state, l.arrived = inLine, a.now
 	a.jobs[l.job].inLine = a.now
+	a.seer.joins(l.job)
 }
 
 // accepted begins to carry a decision out; a bind whose room is not free yet is
@@ -291,6 +292,7 @@ func (a *actor) hold(index int32) {
 	w := &a.jobs[l.job]
 	if w.seats++; w.seats == len(w.lives) {
 		w.waited += a.now.Since(w.inLine)
+		a.seer.starts(l.job)
 	}
 	for _, c := range l.cards {
 		d := &a.devices[c]
@@ -307,6 +309,7 @@ func (a *actor) release(index int32) {
 	w := &a.jobs[l.job]
 	if w.seats == len(w.lives) {
 		w.inLine = a.now
+		a.seer.joins(l.job)
 	}
 	w.seats--
 	for _, c := range l.cards {

@@ -12,10 +12,14 @@ import (
 
 // learner follows what arrives and what runs use, for policies that expect.
 type learner struct {
-	demand   learn.Demand
-	needs    learn.Needs
-	arrivals learn.Arrivals
-	beliefs  cluster.Beliefs
+	demand    learn.Demand
+	needs     learn.Needs
+	arrivals  learn.Arrivals
+	durations learn.Durations
+	beliefs   cluster.Beliefs
+	// looksAhead says that the world is told of run times: where somebody asks for them.
+	looksAhead bool
+	stale      bool // more is known of them than the world was told
 }
 
 // learn tells the learner of an arrival, and the world of what was learned.
@@ -60,6 +64,30 @@ func kept(p *trace.Pod, ran moment.Span) quantity.MilliGPU {
 		return 0
 	}
 	return quantity.MilliGPU(quantity.MulDiv(int64(model.BusyTime(p)), int64(quantity.One), int64(ran)))
+}
+
+// learnRun tells the learner how long a job ran in all, and what was said of that.
+func (a *actor) learnRun(w *work) {
+	l := a.learner
+	if l == nil {
+		return
+	}
+	p := a.podOf(w)
+	took := w.ran + a.now.Since(w.since)
+	l.stale = l.durations.Observe(a.world.Symbol(p.Kind), took) || l.stale
+	if id, known := a.world.Queue(p.Queue); known && w.said > 0 {
+		l.stale = l.durations.Declared(a.world.View().Queue(id).Key, w.said, a.now.Since(w.since)) || l.stale
+	}
+}
+
+// tellRuns tells the world what is known of run times, before somebody looks at them.
+func (r *run) tellRuns() error {
+	l := r.learner
+	if l == nil || !l.looksAhead || !l.stale {
+		return nil
+	}
+	l.stale, l.beliefs.Durations = false, l.durations.Table()
+	return r.tell()
 }
 
 // tell replaces the world's beliefs with the learner's.

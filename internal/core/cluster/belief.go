@@ -20,10 +20,12 @@ type Beliefs struct {
 	Durations *Durations
 	// Arrivals tells how often work of each kind comes.
 	Arrivals *Arrivals
+	// Starts tells how true foretold starts were.
+	Starts *Starts `json:",omitempty"`
 }
 
 // ScoresAs says whether nodes have the same scores under other beliefs: how often work
-// comes is no part of them.
+// comes, and how true foretold starts were, is no part of them.
 func (b *Beliefs) ScoresAs(other *Beliefs) bool {
 	if b == nil || other == nil {
 		return b == other
@@ -146,6 +148,23 @@ type Record struct {
 // nobody knows.
 type RunTime struct{ Low, Likely, High moment.Span }
 
+// At is the run time at a part of the way, in thousandths, from the shortest to the
+// longest: in straight lines through 100, 500 and 900, and level beyond.
+func (t RunTime) At(part quantity.Milli) moment.Span {
+	line := func(from, to moment.Span, at quantity.Milli) moment.Span {
+		return from + moment.Span(quantity.MulDiv(int64(to-from), int64(at), 400))
+	}
+	switch {
+	case part <= 100:
+		return t.Low
+	case part < 500:
+		return line(t.Low, t.Likely, part-100)
+	case part < 900:
+		return line(t.Likely, t.High, part-500)
+	}
+	return t.High
+}
+
 // times is a span in thousandths, at least one microsecond.
 func times(s moment.Span, by quantity.Milli) moment.Span {
 	return moment.Span(max(quantity.MulDiv(int64(s), int64(by), 1000), 1))
@@ -160,6 +179,14 @@ type Duration struct {
 	Likely moment.Span `json:",omitempty"`
 	High   moment.Span `json:",omitempty"`
 	Runs   int32       // how many it rests on
+	// Seen are those runs, the shortest first; empty where only the rest is known.
+	Seen []moment.Span `json:",omitempty"`
+}
+
+// Equal says whether two forecasts say the same.
+func (d *Duration) Equal(other *Duration) bool {
+	return d.Mean == other.Mean && d.Spread == other.Spread && d.Low == other.Low && d.Likely == other.Likely &&
+		d.High == other.High && d.Runs == other.Runs && slices.Equal(d.Seen, other.Seen)
 }
 
 // Of returns the forecast for a kind; zero where nothing is known.
@@ -259,6 +286,11 @@ func (b *Beliefs) Check(v *View) error {
 				return fmt.Errorf("duration of kind %q: low %v, likely %v, high %v: must not be negative, and in order", v.Symbols.Text(kind), d.Low, d.Likely, d.High)
 			}
 		}
+		for kind, d := range b.Durations.ByKind { // order: one that is wrong is enough
+			if len(d.Seen) > 0 && (d.Seen[0] < 0 || !slices.IsSorted(d.Seen)) {
+				return fmt.Errorf("duration of kind %q: runs %v: must not be negative, and in order", v.Symbols.Text(kind), d.Seen)
+			}
+		}
 		for owner, r := range b.Durations.ByOwner { // order: one that is wrong is enough
 			if r.Low < 0 || r.Likely < r.Low || r.High < r.Likely || r.Runs < 0 {
 				return fmt.Errorf("record of owner %016x: low %d, likely %d, high %d, %d runs: must not be negative, and in order", owner, r.Low, r.Likely, r.High, r.Runs)
@@ -267,6 +299,11 @@ func (b *Beliefs) Check(v *View) error {
 	}
 	if b.Arrivals != nil {
 		if err := b.Arrivals.check(v); err != nil {
+			return err
+		}
+	}
+	if b.Starts != nil {
+		if err := b.Starts.check(); err != nil {
 			return err
 		}
 	}

@@ -49,12 +49,12 @@ type Rules struct {
 // Grade orders work of one queue: the lower gives way to the higher.
 type Grade int64
 
-// mostTiers bounds the tiers that a grade tells apart.
-const mostTiers = 1 << 16
+// Steps is how many tiers the grades of one priority tell apart.
+const Steps = 1 << 16
 
 // GradeOf goes by the priority, then by the tier.
 func (r *Rules) GradeOf(v *cluster.View, p *cluster.Pod, now moment.Instant) Grade {
-	g := Grade(p.Spec.Priority) * mostTiers
+	g := Grade(p.Spec.Priority) * Steps
 	if !r.PrioritiesAlone {
 		g -= Grade(r.Tiers.Of(v, p, now))
 	}
