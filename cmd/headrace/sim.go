@@ -36,6 +36,10 @@ type simFlags struct {
 	record   string
 	warmUp   string
 	plots    string
+	without  []string
+	starts   bool
+	declared bool
+	reserve  string
 	training trainingFlags
 }
 
@@ -84,7 +88,8 @@ how many GPUs, and of which model, each job has (docs/adaptive.md). Policies:
 	fl := c.Flags()
 	fl.StringVar(&f.mode, "mode", "", "static or timed (default: static for openb and mixed, timed for others)")
 	fl.Float64Var(&f.inflate, "inflate", 1.3, "static mode: GPU demand offered, in multiples of the capacity; 0 offers the trace as it is")
-	fl.Float64Var(&f.load, "load", 0, "timed openb: offered GPU-time, in multiples of the capacity; 0 runs the raw times")
+	fl.Float64Var(&f.load, "load", 0, "timed mode: offered GPU-time in multiples of the capacity (traces), or arrivals in multiples of the scenario's own; 0 runs it as it is")
+	fl.StringSliceVar(&f.without, "without", nil, "ingredients that "+sim.Ours+" leaves out, to see what they give: "+strings.Join(ingredientNames(), ", ")+"; each: one after the other, beside a run with all")
 	fl.Int64Var(&f.seed, "seed", 42, "seed of arrivals, ties and failures")
 	fl.StringVar(&f.seeds, "seeds", "", "several seeds, as 42..51 or 1,2,3; overrides --seed")
 	fl.StringSliceVar(&f.policies, "policy", []string{"kube-default", sim.Ours}, "policies to compare, separated by commas")
@@ -94,6 +99,9 @@ how many GPUs, and of which model, each job has (docs/adaptive.md). Policies:
 	fl.IntVar(&f.jobs, "jobs", 0, "runs at once; 0 is one per processor")
 	fl.StringVar(&f.nodeMTBF, "node-mtbf", "0", "timed mode: mean time between failures of one node, as 720h; 0 is never")
 	fl.StringVar(&f.gpuMTBF, "gpu-mtbf", "0", "timed mode: mean time between failures of one GPU, as 8760h; 0 is never")
+	fl.BoolVar(&f.starts, "starts", false, "timed mode: foretell the starts of those who wait under our policy, and say how true that was")
+	fl.BoolVar(&f.declared, "declared", false, "timed mode: jobs say how long they run, under every policy")
+	fl.StringVar(&f.reserve, "reserve", "off", "our policy: room reserved for nobody (off), the first of each queue (head) or all who wait (all)")
 	fl.StringVar(&f.warmUp, "warm-up", "", "timed mode: what arrives within this time of the start does not count, as 336h (default: as the workload says)")
 	fl.StringVar(&f.record, "record", "", "write the journal of the run to this file, for replay; one policy and one seed; .gz compresses")
 	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(append(policyNames(), trainingNames()...), cobra.ShellCompDirectiveNoFileComp))
@@ -108,6 +116,14 @@ func policyHelp() string {
 		fmt.Fprintf(&b, "  %-15s %s\n", p.Name, p.About)
 	}
 	return b.String()
+}
+
+func ingredientNames() []string {
+	var names []string
+	for _, g := range sim.Ingredients() {
+		names = append(names, g.Name)
+	}
+	return names
 }
 
 func policyNames() []string {
@@ -188,12 +204,36 @@ func (f *simFlags) check() error {
 		return usagef("--load %v: not with --trace philly, whose jobs come when they came; --cluster sets the load", f.load)
 	case f.warmUp != "" && f.mode != sim.Timed:
 		return usagef("--warm-up %s: goes with timed mode", f.warmUp)
-	case f.load > 0 && (f.mode != sim.Timed || f.format == ""):
-		return usagef("--load %v: goes with a trace in timed mode", f.load)
+	case f.load > 0 && f.mode != sim.Timed:
+		return usagef("--load %v: goes with timed mode", f.load)
+	case f.load > 0 && f.load < 0.01:
+		return usagef("--load %v: must be 0, or 0.01 to 100", f.load)
+	case (f.starts || f.declared) && f.mode != sim.Timed:
+		return usagef("--starts and --declared: go with timed mode")
+	case f.reserve != "off" && f.reserve != "head" && f.reserve != "all":
+		return usagef("--reserve %s: must be off, head or all", f.reserve)
 	case len(f.policies) == 0:
 		return usagef("--policy: name at least one policy")
 	case len(f.training.profiles)+len(f.training.workloads) > 0 || f.training.perJob || f.training.round != "":
 		return usagef("--profiles, --workload, --per-job and --round go with --trace pollux and --trace sia")
+	}
+	if f.scenario != "" && f.load > 0 {
+		f.arrivals = quantity.Milli(f.load*1000 + 0.5)
+	}
+	for _, name := range f.without {
+		if !slices.Contains(ingredientNames(), name) && !slices.Equal(f.without, []string{eachOne}) {
+			return usagef("--without %s: no such ingredient%s; they are %s, or %s alone", name, suggestion(name, ingredientNames()), strings.Join(ingredientNames(), ", "), eachOne)
+		}
+	}
+	if len(f.without) > 0 && f.record != "" {
+		return usagef("--without %s: not with --record: a replay decides with all of them", strings.Join(f.without, ","))
+	}
+	if f.reserve != "off" {
+		for i, p := range f.policies {
+			if p == sim.Ours {
+				f.policies[i] = sim.Ours + "-reserve-" + f.reserve
+			}
+		}
 	}
 	names := policyNames()
 	for _, p := range f.policies {
@@ -236,12 +276,35 @@ func (f *simFlags) plan() ([]sim.Config, error) {
 			return nil, err
 		}
 		c.Source, c.Mode, c.Seed, c.Failures = f.source.name(), f.mode, seed, failures
+		c.Starts, c.Declared = f.starts, f.declared
 		for _, policy := range f.policies {
 			c.Policy = policy
-			configs = append(configs, c)
+			configs = append(configs, f.ablations(c)...)
 		}
 	}
 	return configs, nil
+}
+
+// eachOne says that ingredients are left out one by one.
+const eachOne = "each"
+
+// ablations are the runs of one policy on one workload: where each ingredient is to be left
+// out, one with all and one without each.
+func (f *simFlags) ablations(c sim.Config) []sim.Config {
+	if !strings.HasPrefix(c.Policy, sim.Ours) {
+		return []sim.Config{c}
+	}
+	if !slices.Equal(f.without, []string{eachOne}) {
+		c.Without = f.without
+		return []sim.Config{c}
+	}
+	out := []sim.Config{c}
+	for _, name := range ingredientNames() {
+		less := c
+		less.Without = []string{name}
+		out = append(out, less)
+	}
+	return out
 }
 
 // prepare orders, grows or resamples the workload for one seed.
@@ -260,8 +323,9 @@ func (f *simFlags) prepare(raw *trace.Workload, seed int64) (sim.Config, error) 
 		if err := trace.RequireTimes(target, f.where()); err != nil {
 			return c, err
 		}
-		if f.load > 0 {
-			load := f.load
+		if load := f.load; load > 0 && f.format == "" {
+			c.Load = &load
+		} else if load > 0 {
 			drawn, err := trace.Resample(target, trace.Resampling{Load: quantity.Milli(load*1000 + 0.5), Seed: seed})
 			if err != nil {
 				return c, fmt.Errorf("%s: %w", f.where(), err)

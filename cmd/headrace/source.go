@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headrace-dev/headrace/internal/catalogue"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/sim/model"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 )
@@ -23,6 +24,7 @@ type source struct {
 	cluster  string // of a trace without nodes
 	untimed  bool   // a scenario without times
 	philly   trace.PhillySetting
+	arrivals quantity.Milli // of a scenario, in thousandths of its own
 }
 
 // The trace formats.
@@ -72,6 +74,7 @@ func (s *source) check() error {
 	case s.format != formatPhilly && s.cluster != defaultCluster:
 		return usagef("--cluster %s: goes with --trace philly", s.cluster)
 	}
+	s.arrivals = quantity.One
 	if err := s.size(); err != nil {
 		return err
 	}
@@ -130,7 +133,7 @@ func (s *source) load(seed int64) (trace.Workload, error) {
 		}
 		return trace.Read(s.pods)
 	}
-	return model.Scenario(s.scenario, seed)
+	return model.Loaded(s.scenario, seed, s.arrivals)
 }
 
 // workloadName is the pod file's base name, or the scenario's name.

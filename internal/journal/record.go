@@ -55,6 +55,7 @@ func kinds() map[string]world.Event {
 		"queue_added": world.QueueAdded{}, "queue_changed": world.QueueChanged{}, "queue_removed": world.QueueRemoved{},
 		"artifact_known": world.ArtifactKnown{}, "cache_known": world.CacheKnown{}, "node_cached": world.NodeCached{},
 		"prefetch_done": world.PrefetchDone{}, "prefetch_failed": world.PrefetchFailed{}, "prefetch_recalled": world.PrefetchRecalled{},
+		"sla_defined": world.SLADefined{}, "sla_removed": world.SLARemoved{},
 		"queue_usage": world.QueueUsage{}, "epoch_began": world.EpochBegan{}, "started": world.Started{},
 	}
 }

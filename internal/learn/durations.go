@@ -16,6 +16,10 @@ type Durations struct {
 	kept recent[uint64, quantity.Milli] // by owner, in thousandths of what was declared
 }
 
+// runWindow is how many of the last runs of a kind are remembered: one of ten of them
+// should be several.
+const runWindow = 64
+
 // mostMilli bounds how wrong a word is taken to be: a thousand times too short.
 const mostMilli = 1_000_000
 
@@ -58,14 +62,16 @@ func (d *Durations) Observe(kind cluster.Symbol, took moment.Span) bool {
 		return false
 	}
 	before := d.forecast(kind)
+	d.runs.size = runWindow
 	d.runs.add(kind, took)
-	return d.forecast(kind) != before
+	after := d.forecast(kind)
+	return !after.Equal(&before)
 }
 
 // Of returns the forecast of one kind.
 func (d *Durations) Of(kind cluster.Symbol) cluster.Duration { return d.forecast(kind) }
 
-// forecast is the mean over the window, and the mean distance from it.
+// forecast is the mean over the window, the mean distance from it, and what was seen.
 func (d *Durations) forecast(kind cluster.Symbol) cluster.Duration {
 	ring := d.runs.last[kind]
 	if len(ring) == 0 {
@@ -84,6 +90,7 @@ func (d *Durations) forecast(kind cluster.Symbol) cluster.Duration {
 	}
 	out := cluster.Duration{Mean: mean, Spread: off, Runs: int32(len(ring))}
 	out.Low, out.Likely, out.High = spread(ring)
+	out.Seen = slices.Sorted(slices.Values(ring))
 	return out
 }
 

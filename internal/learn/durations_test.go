@@ -2,6 +2,7 @@ package learn
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
@@ -19,14 +20,19 @@ func TestDurations(t *testing.T) {
 	want := cluster.Duration{
 		Mean: 20 * moment.Minute, Spread: 20 * moment.Minute / 3, Runs: 3,
 		Low: 10 * moment.Minute, Likely: 20 * moment.Minute, High: 30 * moment.Minute,
+		Seen: []moment.Span{10 * moment.Minute, 20 * moment.Minute, 30 * moment.Minute},
 	}
-	if got := d.Table().Of(1); got != want {
+	if got := d.Table().Of(1); !got.Equal(&want) {
 		t.Errorf("after runs of 10, 20 and 30 minutes: %+v, want %+v", got, want)
 	}
-	for range window {
+	for range runWindow {
 		d.Observe(1, moment.Hour)
 	}
-	if got, want := d.Of(1), (cluster.Duration{Mean: moment.Hour, Runs: window, Low: moment.Hour, Likely: moment.Hour, High: moment.Hour}); got != want {
+	want = cluster.Duration{
+		Mean: moment.Hour, Runs: runWindow, Low: moment.Hour, Likely: moment.Hour, High: moment.Hour,
+		Seen: slices.Repeat([]moment.Span{moment.Hour}, runWindow),
+	}
+	if got := d.Of(1); !got.Equal(&want) {
 		t.Errorf("after a window of hours: %+v, want %+v", got, want)
 	}
 	if d.Observe(1, moment.Hour) {

@@ -10,33 +10,43 @@ import (
 // Needs follows what runs of each kind really used. The zero value has seen
 // nothing.
 type Needs struct {
-	runs recent[cluster.Symbol, quantity.Bytes]
+	// Charge is what shares are charged with of the compute that their kind needs, in
+	// thousandths; 0: what they ask for.
+	Charge quantity.Milli
+	runs   recent[cluster.Symbol, used]
 }
 
-// Observe takes in a run that has ended: the most device memory it used, per
-// device. It says whether the forecast of the kind changed with it.
-func (n *Needs) Observe(kind cluster.Symbol, memory quantity.Bytes) bool {
-	if kind == 0 || memory <= 0 {
+// used is what one run used of each of its devices: the most memory, and how much
+// compute it kept busy, as a mean.
+type used struct {
+	memory quantity.Bytes
+	milli  quantity.MilliGPU
+}
+
+// Observe takes in a run that has ended. 0 of a thing: that was not measured. It says
+// whether the forecast of the kind changed with it.
+func (n *Needs) Observe(kind cluster.Symbol, memory quantity.Bytes, milli quantity.MilliGPU) bool {
+	if kind == 0 || memory <= 0 && milli <= 0 {
 		return false
 	}
 	before := n.forecast(kind)
-	n.runs.add(kind, memory)
-	return n.forecast(kind).Memory != before.Memory
+	n.runs.add(kind, used{max(memory, 0), max(milli, 0)})
+	return n.forecast(kind) != before
 }
 
 // forecast is the most that any run in the window used: what one of sixteen runs
 // needed, the next may need.
 func (n *Needs) forecast(kind cluster.Symbol) cluster.Need {
 	need := cluster.Need{Runs: int32(len(n.runs.last[kind]))}
-	for _, memory := range n.runs.last[kind] {
-		need.Memory = max(need.Memory, memory)
+	for _, run := range n.runs.last[kind] {
+		need.Memory, need.Milli = max(need.Memory, run.memory), max(need.Milli, run.milli)
 	}
 	return need
 }
 
 // Table returns the forecasts of all kinds.
 func (n *Needs) Table() *cluster.Needs {
-	out := &cluster.Needs{ByKind: make(map[cluster.Symbol]cluster.Need, len(n.runs.last))}
+	out := &cluster.Needs{ByKind: make(map[cluster.Symbol]cluster.Need, len(n.runs.last)), Charge: n.Charge}
 	for kind := range maps.Keys(n.runs.last) { // order: a map is filled
 		out.ByKind[kind] = n.forecast(kind)
 	}

@@ -146,19 +146,24 @@ func TestTheLastWholeNodeHasAPrice(t *testing.T) {
 // is nothing said.
 func TestNeedsForecast(t *testing.T) {
 	var n learn.Needs
-	if n.Observe(0, quantity.GiB) || n.Observe(1, 0) {
+	if n.Observe(0, quantity.GiB, 0) || n.Observe(1, 0, 0) {
 		t.Error("a run without a kind or without use changed a forecast")
 	}
-	n.Observe(1, 9*quantity.GiB)
+	n.Observe(1, 9*quantity.GiB, 0)
 	for range 15 {
-		n.Observe(1, 4*quantity.GiB)
+		n.Observe(1, 4*quantity.GiB, 0)
 	}
-	n.Observe(2, quantity.GiB)
+	n.Observe(2, quantity.GiB, 0)
 	if got := n.Table().Of(1); got.Memory != 9*quantity.GiB || got.Runs != 16 {
 		t.Errorf("after a run of 9 GiB and fifteen of 4 the forecast is %+v, want 9 GiB", got)
 	}
-	if !n.Observe(1, 5*quantity.GiB) || n.Table().Of(1).Memory != 5*quantity.GiB {
+	if !n.Observe(1, 5*quantity.GiB, 0) || n.Table().Of(1).Memory != 5*quantity.GiB {
 		t.Errorf("after the run of 9 GiB has left the window the forecast is %v, want 5 GiB", n.Table().Of(1).Memory)
+	}
+	n.Observe(4, 0, 300)
+	n.Observe(4, quantity.GiB, 0) // its compute was not measured
+	if got, want := n.Table().Of(4), (cluster.Need{Memory: quantity.GiB, Milli: 300, Runs: 2}); got != want {
+		t.Errorf("the forecast is %+v, want %+v", got, want)
 	}
 	if got := n.Table().Of(3); got.Memory != 0 {
 		t.Errorf("of a kind never seen %v is forecast", got.Memory)

@@ -43,6 +43,9 @@ type Result struct {
 	GPUBusyPct     *float64 `json:"gpu_busy_pct,omitempty"`
 	StartMeanS     *float64 `json:"start_mean_s,omitempty"`
 	SLAMetPct      *float64 `json:"sla_met_pct,omitempty"`
+	// MemoryFailures counts starts that found no GPU memory, where pods are charged with
+	// less than they ask for.
+	MemoryFailures *float64 `json:"memory_failures,omitempty"`
 	WaitMeanS      *float64 `json:"wait_mean_s,omitempty"`
 	WaitP99S       *float64 `json:"wait_p99_s,omitempty"`
 	JCTMeanS       *float64 `json:"jct_mean_s,omitempty"`
@@ -68,6 +71,12 @@ type Result struct {
 
 	// Sizes tells waiting by size of job, the smallest first.
 	Sizes []SizeWait `json:"sizes,omitempty"`
+
+	// StartsHeldPct is how many of the foretold starts fell in their interval; Starts
+	// tells it apart, and StartsWeekPct by the week of the run in which they were told.
+	StartsHeldPct *float64    `json:"starts_held_pct,omitempty"`
+	Starts        []StartTold `json:"starts,omitempty"`
+	StartsWeekPct []float64   `json:"starts_week_pct,omitempty"`
 
 	Decisions   int     `json:"decisions"`
 	DecideP50Us float64 `json:"decide_p50_us"`
@@ -131,6 +140,25 @@ type SizeWait struct {
 	WaitP99S  float64 `json:"wait_p99_s"`
 	JCTMeanS  float64 `json:"jct_mean_s"`
 	JCTP50S   float64 `json:"jct_p50_s"`
+}
+
+// StartTold is how true foretold starts were, of those who waited for more than a
+// minute: of those told on one occasion, to wait for so long. Played is before earlier
+// ones corrected it. A forecast is held where its interval has the true start.
+type StartTold struct {
+	When          string  `json:"when"`     // on submission, every hour, after an eviction
+	Foretold      string  `json:"foretold"` // all, up to 5m, …, unknown
+	Forecasts     int     `json:"forecasts"`
+	HeldPct       float64 `json:"held_pct"`
+	EarlierPct    float64 `json:"earlier_pct"` // before the interval
+	LaterPct      float64 `json:"later_pct"`   // after it
+	NeverPct      float64 `json:"never_pct"`   // of which no end of the wait was known
+	ErrorP50S     float64 `json:"error_p50_s"`
+	ErrorP50Pct   float64 `json:"error_p50_pct"` // of the true wait
+	WaitP50S      float64 `json:"wait_p50_s"`    // from the forecast on
+	WidthP50S     float64 `json:"width_p50_s"`   // of the interval
+	PlayedHeldPct float64 `json:"played_held_pct"`
+	PlayedErrorS  float64 `json:"played_error_p50_s"`
 }
 
 // Heat is the fill of every GPU at a few instants, for a node × GPU map.

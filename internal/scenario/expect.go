@@ -17,14 +17,14 @@ const learnedRuns = 16
 const mostOff = 1_000_000
 
 // expect tells how long runs of a kind took, or runs of a queue in thousandths of what was
-// declared of them, as if that had been learned.
+// declared of them, or what runs of a kind needed, as if that had been learned.
 func (in *interp) expect(c *call) ([]string, error) {
 	name := c.args[1]
-	r := c.reader("expect " + c.args[0] + " " + name)
-	next := cluster.Beliefs{}
-	if b := in.view().Beliefs; b != nil {
-		next = *b
+	if c.args[0] == "need" {
+		return nil, in.expectNeed(c, name)
 	}
+	r := c.reader("expect " + c.args[0] + " " + name)
+	next := in.believes()
 	d := cluster.Durations{ByKind: make(map[cluster.Symbol]cluster.Duration), ByOwner: make(map[uint64]cluster.Record)}
 	if next.Durations != nil {
 		maps.Copy(d.ByKind, next.Durations.ByKind)
@@ -57,9 +57,46 @@ func (in *interp) expect(c *call) ([]string, error) {
 		}
 		d.ByOwner[in.view().Queue(id).Key] = q
 	default:
-		return nil, fmt.Errorf("expect: kind %q: want kind or queue", c.args[0])
+		return nil, fmt.Errorf("expect: kind %q: want kind, queue or need", c.args[0])
 	}
 	next.Durations = &d
 	next.Version++
 	return nil, in.apply(world.Learned{Beliefs: &next})
+}
+
+// believes is what the scheduler believes, to be changed.
+func (in *interp) believes() cluster.Beliefs {
+	if b := in.view().Beliefs; b != nil {
+		return *b
+	}
+	return cluster.Beliefs{}
+}
+
+// expectNeed tells what runs of a kind needed of a device; shares are charged by it from
+// then on.
+func (in *interp) expectNeed(c *call, kind string) error {
+	r := c.reader("expect need " + kind)
+	need := cluster.Need{
+		Runs: int32(r.number("runs", learnedRuns, 1, learnedRuns)), Milli: quantity.MilliGPU(r.number("share", 0, 0, int64(quantity.WholeGPU))),
+		Memory: r.bytes("gpu-memory", 0),
+	}
+	charge := quantity.Milli(r.number("charge", int64(quantity.One), 0, 10*int64(quantity.One)))
+	if r.err != nil {
+		return r.err
+	}
+	if err := named("expect need", kind); err != nil {
+		return err
+	}
+	if err := in.apply(world.Interned{Text: kind}); err != nil {
+		return err
+	}
+	next := in.believes()
+	table := cluster.Needs{ByKind: make(map[cluster.Symbol]cluster.Need), Charge: charge}
+	if next.Needs != nil {
+		maps.Copy(table.ByKind, next.Needs.ByKind)
+	}
+	table.ByKind[in.world.Symbol(kind)] = need
+	next.Needs = &table
+	next.Version++
+	return in.apply(world.Learned{Beliefs: &next})
 }

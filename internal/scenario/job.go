@@ -11,7 +11,7 @@ import (
 )
 
 func jobFields() []string {
-	return []string{"queue", "priority", "preemptible", "expected", "sla", "checkpoint-period", "checkpoint-write", "restart", "deadline", "disruptions", "after"}
+	return []string{"queue", "priority", "preemptible", "expected", "sla", "class", "checkpoint-period", "checkpoint-write", "restart", "deadline", "disruptions", "after"}
 }
 
 func jobStatements() []statement {
@@ -67,6 +67,11 @@ func (in *interp) jobFacts(r *reader, f *world.JobFacts) error {
 		f.Unpreemptible = r.oneOf("preemptible", "yes", []string{"yes", "no"}) == 1
 	}
 	f.Expected, f.SLATotal = r.span("expected", f.Expected), r.span("sla", f.SLATotal)
+	if r.has("class") {
+		if f.SLA = r.name("class"); f.SLA == none {
+			f.SLA = ""
+		}
+	}
 	c := &f.Checkpoint
 	c.Period, c.Write, c.Restart = r.span("checkpoint-period", c.Period), r.span("checkpoint-write", c.Write), r.span("restart", c.Restart)
 	f.Deadline = moment.Instant(r.span("deadline", moment.Span(f.Deadline)))

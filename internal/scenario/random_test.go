@@ -46,7 +46,9 @@ func randomText(policy string, seed int64) string {
 			pick("", "", "", " model=A100", " model=T4,A100", " min-gpu-memory=30GiB") + pick("", "", "", " same-island", " same-numa")
 	}
 	for range statementsPerText {
-		switch s.Below(22) {
+		switch s.Below(23) {
+		case 22:
+			b.WriteString(pick("change-job j class=", "sla ", "sla ", "remove-sla ") + pick("patient", "batch", "mine", "always-on") + pick("", " gives=first", " gives=last lends=no", " from-priority=3", " from-priority=none gives=normal", " gives=never total=none") + "\n")
 		case 20:
 			fmt.Fprintf(&b, "change-pod %s%s%s\n", pod(), pick(" priority=5", " priority=0 preemptible=no", " preemptible=yes", " labels=app=x", " labels=", " select=pool=x", " tolerate=k"), pick("", "", " cpu=1", " cpu=9", devices()))
 		case 21:

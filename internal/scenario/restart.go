@@ -32,8 +32,8 @@ func (in *interp) restart(c *call) ([]string, error) {
 			return nil, violated("a restart refuses %T: %v", e, err)
 		}
 	}
-	if b := old.View().Beliefs; b != nil && b.Durations != nil {
-		if err := anew.Apply(in.now, world.Learned{Beliefs: &cluster.Beliefs{Version: b.Version, Durations: b.Durations}}); err != nil {
+	if b := old.View().Beliefs; b != nil && (b.Durations != nil || b.Needs != nil) {
+		if err := anew.Apply(in.now, world.Learned{Beliefs: &cluster.Beliefs{Version: b.Version, Durations: b.Durations, Needs: b.Needs}}); err != nil {
 			return nil, violated("a restart refuses what is expected: %v", err)
 		}
 	}
@@ -110,6 +110,7 @@ func (in *interp) facts() []world.Event {
 	out = append(out, in.artifactFacts()...)
 	out = append(out, in.nodeFacts()...)
 	out = append(out, in.cacheFacts()...)
+	out = append(out, in.slaFacts()...)
 	out = append(out, in.tenantFacts()...)
 	// A pod has the job of its group where that came first.
 	early, late := in.podFacts()

@@ -229,6 +229,9 @@ func (m *account) report(res *meter.Result) {
 	if m.behaves && len(m.startsS) > 0 {
 		res.StartMeanS = pointer(mean(m.startsS))
 	}
+	if m.learner != nil && m.learner.needs.Charge > 0 && m.behaves {
+		res.MemoryFailures = pointer(float64(m.actor.memoryFailures))
+	}
 	if m.slaDue > 0 {
 		res.SLAMetPct = percent(float64(m.slaMet), float64(m.slaDue))
 	}

@@ -29,6 +29,7 @@ type actor struct {
 	// have to run: as the policy asks for.
 	saves, durations bool
 	replanned        []int32 // jobs, of one call of reload
+	memoryFailures   int     // starts that found no memory
 }
 
 // life is one pod from arrival to end.
@@ -89,6 +90,7 @@ func (a *actor) arrived(index int32) {
 	l := &a.lives[index]
 	l.state, l.arrived = inLine, a.now
 	a.jobs[l.job].inLine = a.now
+	a.seer.joins(l.job)
 }
 
 // accepted begins to carry a decision out; a bind whose room is not free yet is
@@ -222,6 +224,9 @@ func (a *actor) start(h happening) error {
 	if err := a.apply(a.now, world.Started{Name: l.pod.Name}); err != nil {
 		return err
 	}
+	if took := a.shortOfMemory(h.subject); len(took) > 0 {
+		return a.failForMemory(h.subject, took)
+	}
 	l.state, l.startedAt = running, a.now
 	a.meter.started(l)
 	w := &a.jobs[l.job]
@@ -287,6 +292,7 @@ func (a *actor) hold(index int32) {
 	w := &a.jobs[l.job]
 	if w.seats++; w.seats == len(w.lives) {
 		w.waited += a.now.Since(w.inLine)
+		a.seer.starts(l.job)
 	}
 	for _, c := range l.cards {
 		d := &a.devices[c]
@@ -303,6 +309,7 @@ func (a *actor) release(index int32) {
 	w := &a.jobs[l.job]
 	if w.seats == len(w.lives) {
 		w.inLine = a.now
+		a.seer.joins(l.job)
 	}
 	w.seats--
 	for _, c := range l.cards {

@@ -2,17 +2,24 @@ package sim
 
 import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/learn"
+	"github.com/headrace-dev/headrace/internal/sim/model"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 	"github.com/headrace-dev/headrace/internal/world"
 )
 
 // learner follows what arrives and what runs use, for policies that expect.
 type learner struct {
-	demand   learn.Demand
-	needs    learn.Needs
-	arrivals learn.Arrivals
-	beliefs  cluster.Beliefs
+	demand    learn.Demand
+	needs     learn.Needs
+	arrivals  learn.Arrivals
+	durations learn.Durations
+	beliefs   cluster.Beliefs
+	// looksAhead says that the world is told of run times: where somebody asks for them.
+	looksAhead bool
+	stale      bool // more is known of them than the world was told
 }
 
 // learn tells the learner of an arrival, and the world of what was learned.
@@ -37,15 +44,49 @@ func (r *run) learn(pod string) error {
 }
 
 // learnNeed tells the learner what a run that ended really used.
-func (r *run) learnNeed(p *trace.Pod) error {
+func (r *run) learnNeed(p *trace.Pod, ran moment.Span) error {
 	l := r.learner
-	if l != nil {
-		l.demand.Leave()
+	if l == nil {
+		return nil
 	}
-	if l == nil || !l.needs.Observe(r.world.Symbol(p.Kind), p.Use.GPUMemory) {
+	l.demand.Leave()
+	if !l.needs.Observe(r.world.Symbol(p.Kind), p.Use.GPUMemory, kept(p, ran)) {
 		return nil
 	}
 	l.beliefs.Needs = l.needs.Table()
+	return r.tell()
+}
+
+// kept is what a run kept busy of each device, as a mean; 0 where that says nothing: its
+// behaviour is not known, or the run went on from a saved state.
+func kept(p *trace.Pod, ran moment.Span) quantity.MilliGPU {
+	if !behaves(p) || ran < p.Duration {
+		return 0
+	}
+	return quantity.MilliGPU(quantity.MulDiv(int64(model.BusyTime(p)), int64(quantity.One), int64(ran)))
+}
+
+// learnRun tells the learner how long a job ran in all, and what was said of that.
+func (a *actor) learnRun(w *work) {
+	l := a.learner
+	if l == nil {
+		return
+	}
+	p := a.podOf(w)
+	took := w.ran + a.now.Since(w.since)
+	l.stale = l.durations.Observe(a.world.Symbol(p.Kind), took) || l.stale
+	if id, known := a.world.Queue(p.Queue); known && w.said > 0 {
+		l.stale = l.durations.Declared(a.world.View().Queue(id).Key, w.said, a.now.Since(w.since)) || l.stale
+	}
+}
+
+// tellRuns tells the world what is known of run times, before somebody looks at them.
+func (r *run) tellRuns() error {
+	l := r.learner
+	if l == nil || !l.looksAhead || !l.stale {
+		return nil
+	}
+	l.stale, l.beliefs.Durations = false, l.durations.Table()
 	return r.tell()
 }
 

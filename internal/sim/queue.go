@@ -20,23 +20,24 @@ type happening struct {
 type happeningKind uint8
 
 const (
-	arrives happeningKind = iota // a pod
-	isBound                      // the API has carried out a bind
-	starts                       // a bound pod is ready to work
-	turns                        // a running job ends a phase or its work
-	saves                        // a running job has saved its state
-	leaves                       // an evicted pod is gone
-	breaks                       // a node fails
-	mends                        // a node comes back
-	sickens                      // a device fails
-	heals                        // a device comes back
-	decides                      // an arrival cycle
-	reviews                      // a review cycle
-	samples                      // the meters are read
-	lapses                       // room has been held for long enough
-	epochs                       // a quota epoch begins
-	owes                         // a lease is over
-	fetched                      // an artifact has come to a node
+	arrives   happeningKind = iota // a pod
+	isBound                        // the API has carried out a bind
+	starts                         // a bound pod is ready to work
+	turns                          // a running job ends a phase or its work
+	saves                          // a running job has saved its state
+	leaves                         // an evicted pod is gone
+	breaks                         // a node fails
+	mends                          // a node comes back
+	sickens                        // a device fails
+	heals                          // a device comes back
+	decides                        // an arrival cycle
+	reviews                        // a review cycle
+	samples                        // the meters are read
+	lapses                         // room has been held for long enough
+	epochs                         // a quota epoch begins
+	owes                           // a lease is over
+	fetched                        // an artifact has come to a node
+	foretells                      // what is learned is told, and starts are foretold anew
 )
 
 // agenda holds happenings in order of (instant, sequence).
@@ -52,7 +53,7 @@ func (a *agenda) add(at moment.Instant, kind happeningKind, subject, version int
 
 // onlyKeepsTime says whether nothing is going to happen but what goes by the clock.
 func (a *agenda) onlyKeepsTime() bool {
-	return !slices.ContainsFunc(a.list, func(h happening) bool { return h.kind != samples && h.kind != epochs })
+	return !slices.ContainsFunc(a.list, func(h happening) bool { return h.kind != samples && h.kind != epochs && h.kind != foretells })
 }
 
 func (a *agenda) next() (happening, bool) {

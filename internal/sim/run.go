@@ -10,6 +10,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/learn"
 	"github.com/headrace-dev/headrace/internal/meter"
 	"github.com/headrace-dev/headrace/internal/rivals"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
@@ -38,6 +39,12 @@ type Config struct {
 	Target *trace.Workload
 	// Failures of nodes and devices, in timed mode.
 	Failures Failures
+	// Without names ingredients of our own policy that the run leaves out.
+	Without []string
+	// Starts asks for start times, and for how true they were, in timed mode.
+	Starts bool
+	// Declared says that jobs say how long they run, to every policy.
+	Declared bool
 	// Progress is told how many pods of how many have been dealt with.
 	Progress func(done, total int)
 	// Record is told of everything that enters the world and is decided. Nil:
@@ -59,9 +66,6 @@ type Recorder interface {
 // Ours is the name of our own policy.
 const Ours = "headrace"
 
-// Youngest is ours with other victims, for comparison.
-const Youngest = "headrace-youngest"
-
 // PolicyInfo names a policy.
 type PolicyInfo struct{ Name, About string }
 
@@ -70,6 +74,8 @@ func Policies() []PolicyInfo {
 	out := []PolicyInfo{
 		{Ours, "our own: expected worth of the room that is left"},
 		{Youngest, "our own, where the lowest priority and then the youngest gives way, whatever it loses"},
+		{ReserveHead, "our own, with room reserved for the first of each queue"},
+		{ReserveAll, "our own, with room reserved for all who wait"},
 	}
 	for _, r := range rivals.All() {
 		out = append(out, PolicyInfo{r.Name, r.About})
@@ -151,7 +157,7 @@ func newRun(c Config) (*run, error) {
 		return nil, err
 	}
 	r.result = meter.Result{
-		Schema: meter.Schema, Policy: c.Policy, Source: c.Source, Workload: c.Workload.Name, Seed: c.Seed, Mode: c.Mode, Load: c.Load,
+		Schema: meter.Schema, Policy: c.label(), Source: c.Source, Workload: c.Workload.Name, Seed: c.Seed, Mode: c.Mode, Load: c.Load,
 		FragTarget: "typical pods of " + r.Target.Name, Detail: &meter.Detail{},
 	}
 	r.result.Detail.Heat.Nodes = heatNodes(c.Workload)
@@ -161,14 +167,17 @@ func newRun(c Config) (*run, error) {
 func (r *run) choosePolicy(side rivals.Side) error {
 	if r.policy != nil {
 		r.decider = r.policy
-		return nil
+		return r.leaveOut()
 	}
 	decider, whole, err := Policy(r.Policy, side)
-	r.decider, r.whole, r.knows = decider, whole, knowsDurations(r.Policy)
-	if r.Policy == Ours || r.Policy == Youngest {
-		r.learner = &learner{}
+	r.decider, r.whole, r.knows = decider, whole, r.Declared || knowsDurations(r.Policy)
+	if isOurs(r.Policy) {
+		r.learner = &learner{needs: learn.Needs{Charge: chargeNeed}}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return r.leaveOut()
 }
 
 // knowsDurations says whether the policy of a name is told how long jobs run.
@@ -179,11 +188,8 @@ func knowsDurations(policy string) bool {
 // Policy makes a policy by name, and says whether its cluster gives cards only
 // whole.
 func Policy(name string, side rivals.Side) (p *engine.Policy, wholeCards bool, err error) {
-	if name == Ours || name == Youngest {
-		p := engine.Headrace()
-		if name == Youngest {
-			p.Name, p.Yields.Band, p.Yields.Youngest = Youngest, 1, true
-		}
+	if isOurs(name) {
+		p := ours(name)
 		if ranks := side.NodeRank; ranks != nil {
 			p.Tie = rivals.ByRank(ranks)
 		}

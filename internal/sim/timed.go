@@ -53,6 +53,7 @@ type clock struct {
 	idle    bool
 	pending int                // pods that have not ended
 	waits   []decision.Waiting // as of the last cycle
+	seer    *seer              // nil where nobody asks for start times
 }
 
 // timed runs the workload against the clock until all pods have ended, or
@@ -70,6 +71,7 @@ func (r *run) timed() error {
 			return err
 		}
 	}
+	c.foresee()
 	for {
 		h, more := c.agenda.next()
 		if !more || c.pending == 0 {
@@ -87,6 +89,9 @@ func (r *run) timed() error {
 	}
 	c.stillWaiting()
 	c.meter.report(&r.result)
+	if c.seer != nil {
+		c.seer.report(&r.result)
+	}
 	return nil
 }
 
@@ -159,6 +164,8 @@ func (c *clock) happen(h happening) error {
 		return nil
 	case fetched:
 		return c.actor.fetched(h)
+	case foretells:
+		return c.lookAhead()
 	case decides:
 		c.cyclePlanned = false
 		return c.think(decision.CycleArrival)
@@ -248,6 +255,9 @@ func (c *clock) think(kind decision.CycleKind) error {
 	c.seen, c.idle = v.Position(), len(plan.Decisions) == 0
 	if len(plan.Waiting) > 0 && !c.idle {
 		c.planReview()
+	}
+	if c.seer != nil {
+		c.seer.greet()
 	}
 	return nil
 }

@@ -25,6 +25,8 @@ type work struct {
 	inLine   moment.Instant // when it came to wait
 	waited   moment.Span
 	first    moment.Instant // when all of it had a place first
+	ran      moment.Span    // in earlier attempts
+	said     moment.Span    // how long this attempt takes, where that was said
 	placed   bool           // all of it had a place once
 	evicted  moment.Instant // last, by a decision
 	// evictions counts them; pods told to go at one instant are one.
@@ -92,6 +94,7 @@ func (a *actor) facts(w *work) world.JobFacts {
 	f := world.JobFacts{Kind: p.Kind, Queue: p.Queue, Checkpoint: world.Checkpoint{Period: p.Checkpoint, Write: p.Save, Restart: p.Restart}}
 	if a.durations {
 		f.Expected = max(p.Duration-w.progress, 1) + w.debt
+		w.said = f.Expected
 	}
 	return f
 }
@@ -152,6 +155,7 @@ func (a *actor) interrupt(w *work, byDecision, saves bool) error {
 		a.meter.preempted += seconds(a.now.Since(w.since)) * float64(a.gpus(w)) / float64(quantity.WholeGPU)
 	}
 	w.progress, w.debt, w.preempts = kept, p.Restart, byDecision
+	w.ran += a.now.Since(w.since)
 	w.version++
 	if a.durations && told(p) {
 		return a.apply(a.now, world.JobChanged{Name: w.name, JobFacts: a.facts(w)})
@@ -235,7 +239,8 @@ func (a *actor) turn(h happening) error {
 	w.ended = true
 	w.version++
 	a.meter.ended(w)
-	if err := a.learnNeed(a.podOf(w)); err != nil {
+	a.learnRun(w)
+	if err := a.learnNeed(a.podOf(w), a.now.Since(w.since)); err != nil {
 		return err
 	}
 	a.planCycle()

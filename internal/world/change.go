@@ -47,10 +47,14 @@ func (e PodChanged) apply(w *World) error {
 	p := w.ledger.Pod(id)
 	spec := *p.Spec
 	kind := w.interner.Symbols().Text(w.ledger.Shape(spec.Shape).Kind)
-	spec.Shape, spec.Alternatives = w.shape(&e.Request, kind), nil
+	spec.Asked, spec.Alternatives = w.shape(&e.Request, kind), nil
 	for i := range e.Alternatives {
 		spec.Alternatives = append(spec.Alternatives, w.shape(&e.Alternatives[i], kind))
 	}
+	own := &spec.Own
+	own.Priority, own.SLATotal, own.Expected, own.Protected = e.Priority, e.SLATotal, e.Expected, e.Protected
+	w.inherit(&spec)
+	spec.Shape = w.sizedAnew(p, &spec)
 	if p.Phase.Charged() && p.Placement.Shape != p.Spec.Shape && !asksFor(&spec, p.Placement.Shape) {
 		return fmt.Errorf("pod %s: request: alternatives: it runs as one that would be gone", e.Name)
 	}
@@ -60,9 +64,6 @@ func (e PodChanged) apply(w *World) error {
 			return fmt.Errorf("pod %s: %w", e.Name, err)
 		}
 	}
-	own := &spec.Own
-	own.Priority, own.SLATotal, own.Expected, own.Protected = e.Priority, e.SLATotal, e.Expected, e.Protected
-	w.inherit(&spec)
 	spec.PreemptNever = e.PreemptNever
 	if p.Phase.Charged() {
 		spec.Queue = p.Spec.Queue

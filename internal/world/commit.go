@@ -150,7 +150,11 @@ func (e Learned) apply(w *World) error {
 	if err := e.Beliefs.Check(w.View()); err != nil {
 		return fmt.Errorf("beliefs: %w", err)
 	}
+	before := w.ledger.Beliefs
 	w.ledger.SetBeliefs(e.Beliefs)
+	if e.Beliefs != nil && e.Beliefs.Needs != nil && (before == nil || before.Needs != e.Beliefs.Needs) {
+		w.sizeWaiting()
+	}
 	return nil
 }
 

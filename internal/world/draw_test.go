@@ -200,7 +200,7 @@ func (c *town) addPod() {
 		Name: fmt.Sprintf("pod-%d", c.serial), Request: requests[c.from.below(len(requests))],
 		Queue: []string{"", "", "root", "team"}[c.from.below(4)], Priority: int32(c.from.below(3)),
 		Group:    []string{"", "", "", "few", "many", "all"}[c.from.below(6)],
-		SLATotal: moment.Span(c.from.below(3)) * moment.Minute, Expected: moment.Span(c.from.below(4)) * moment.Minute,
+		Kind: []string{"", "a", "b"}[c.from.below(3)], SLATotal: moment.Span(c.from.below(3)) * moment.Minute, Expected: moment.Span(c.from.below(4)) * moment.Minute,
 	}
 	if e.Group == "" && c.from.below(4) == 0 {
 		e.Job = c.job()
@@ -314,6 +314,14 @@ func (c *town) learn() {
 			}
 		}
 		b.Demand, b.Worth = c.demand.Table(), learn.Worth(v, &c.demand)
+	}
+	if c.from.below(2) == 0 {
+		b.Needs = &cluster.Needs{ByKind: make(map[cluster.Symbol]cluster.Need), Charge: quantity.Milli(500 * c.from.below(3))}
+		for _, kind := range []string{"a", "b"} {
+			b.Needs.ByKind[c.w.Symbol(kind)] = cluster.Need{
+				Runs: int32(1 + c.from.below(6)), Milli: quantity.MilliGPU(50 * c.from.below(20)), Memory: quantity.Bytes(c.from.below(30)) * quantity.GiB,
+			}
+		}
 	}
 	c.must(world.Learned{Beliefs: b})
 }

@@ -28,6 +28,11 @@ func (e PodFound) apply(w *World) error {
 		return fmt.Errorf("pod %s: %w", e.Name, err)
 	}
 	p := w.ledger.Pod(id)
+	if spec := *p.Spec; !p.Phase.Charged() && spec.Shape != spec.Asked {
+		spec.Shape = spec.Asked // who bound it gave it all
+		w.ledger.Respecify(id, &spec)
+		p = w.ledger.Pod(id)
+	}
 	place := cluster.Placement{Node: node, Shape: p.Spec.Shape, Identity: cluster.IdentityPresumed}
 	if len(e.Devices) > 0 {
 		if place.Grants, err = w.held(&e, w.ledger.Shape(place.Shape), w.ledger.Node(node)); err != nil {

@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
@@ -22,7 +23,7 @@ type JobFacts struct {
 	Kind     string      // runs of one kind resemble each other
 	Queue    string      // of pods that name none
 	Priority int32       // of pods that have none of their own
-	SLA      string      // name of its service class
+	SLA      string      // name of its SLA class; empty: as its priority says
 	SLATotal moment.Span // from the arrival of a pod to its end; 0: no promise
 	Deadline moment.Instant
 	// Unpreemptible says that its pods are never evicted for others.
@@ -111,6 +112,8 @@ func (w *World) validJob(f *JobFacts) error {
 	switch {
 	case f.SLATotal < 0 || f.Expected < 0 || f.Deadline < 0:
 		return fmt.Errorf("SLA %v, expected %v, deadline %v: must not be negative", f.SLATotal, f.Expected, f.Deadline)
+	case f.SLA != "" && w.ledger.SLA(f.SLA) == nil:
+		return fmt.Errorf("SLA class %q: must be one of %s", f.SLA, strings.Join(w.ledger.SLANames(), ", "))
 	case f.MinWorkers < 0 || f.MaxWorkers < 0 || f.MaxWorkers > 0 && f.MinWorkers > f.MaxWorkers:
 		return fmt.Errorf("workers %d to %d: must not be negative, the least not more than the most", f.MinWorkers, f.MaxWorkers)
 	case c.Last < 0 || c.Period < 0 || c.Write < 0 || c.Restart < 0:
@@ -235,6 +238,7 @@ func (w *World) inherit(spec *cluster.PodSpec) {
 	own := &spec.Own
 	spec.Queue, spec.Kind, spec.Priority, spec.SLATotal, spec.Expected, spec.Protected = own.Queue, own.Kind, own.Priority, own.SLATotal, own.Expected, own.Protected
 	spec.Deadline = 0
+	class := (*cluster.SLA)(nil)
 	if spec.Job != cluster.None {
 		if j := w.ledger.Job(spec.Job); j.Known {
 			if spec.Queue == cluster.None {
@@ -256,8 +260,10 @@ func (w *World) inherit(spec *cluster.PodSpec) {
 				spec.Deadline = j.Deadline
 			}
 			spec.Protected = spec.Protected || !j.Preemptible
+			class = w.ledger.SLA(w.interner.Symbols().Text(j.SLA))
 		}
 	}
+	w.promise(spec, class)
 	if spec.Queue == cluster.None && spec.Group != cluster.None {
 		spec.Queue = w.ledger.Group(spec.Group).Queue
 	}

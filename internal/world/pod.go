@@ -141,10 +141,11 @@ func (e PodAdded) apply(w *World) error {
 	if e.Kind == "" {
 		e.Kind = w.interner.Symbols().Text(spec.Kind)
 	}
-	spec.Shape = w.shape(&e.Request, e.Kind)
+	spec.Asked = w.shape(&e.Request, e.Kind)
 	for i := range e.Alternatives {
 		spec.Alternatives = append(spec.Alternatives, w.shape(&e.Alternatives[i], e.Kind))
 	}
+	spec.Shape = w.sized(spec.Asked, spec)
 	arrived := w.now
 	if e.Since != 0 {
 		arrived = min(e.Since, w.now)

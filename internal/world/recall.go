@@ -267,6 +267,7 @@ func (e PodRecalled) apply(w *World) error {
 	}
 	place := cluster.Nowhere()
 	if charged {
+		w.asHeld(&spec, e.Place)
 		if place, err = w.placement(&spec, e.Place); err != nil {
 			return fmt.Errorf("pod %s: %w", e.Name, err)
 		}

@@ -45,8 +45,10 @@ type World struct {
 
 // New returns an empty world.
 func New() *World {
+	ledger := cluster.NewLedger()
+	ledger.SetSLAs(cluster.DefaultSLAs())
 	return &World{
-		ledger:    cluster.NewLedger(),
+		ledger:    ledger,
 		nodes:     make(map[string]cluster.NodeID),
 		pods:      make(map[string]cluster.PodID),
 		domains:   make(map[string]cluster.DomainID),

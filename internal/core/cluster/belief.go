@@ -20,10 +20,12 @@ type Beliefs struct {
 	Durations *Durations
 	// Arrivals tells how often work of each kind comes.
 	Arrivals *Arrivals
+	// Starts tells how true foretold starts were.
+	Starts *Starts `json:",omitempty"`
 }
 
 // ScoresAs says whether nodes have the same scores under other beliefs: how often work
-// comes is no part of them.
+// comes, and how true foretold starts were, is no part of them.
 func (b *Beliefs) ScoresAs(other *Beliefs) bool {
 	if b == nil || other == nil {
 		return b == other
@@ -104,6 +106,9 @@ type Size struct {
 // Needs tells, per kind, what runs really used: a moving-window forecast.
 type Needs struct {
 	ByKind map[Symbol]Need
+	// Charge is how much of the compute that runs of its kind need a share is charged
+	// with, in thousandths; 0: what it asks for, and as much memory.
+	Charge quantity.Milli `json:",omitempty"`
 }
 
 // Of returns the forecast for a kind; zero where nothing is known.
@@ -118,7 +123,10 @@ func (n *Needs) Of(kind Symbol) Need {
 // applied to.
 type Need struct {
 	Memory quantity.Bytes // per device, 0: unknown
-	Runs   int32          // how many it rests on
+	// Milli is the compute of a device that it keeps busy, as a mean over the run; 0:
+	// unknown.
+	Milli quantity.MilliGPU `json:",omitempty"`
+	Runs  int32             // how many it rests on
 }
 
 // Durations tells, per kind, how long runs took from start to end, and how far what
@@ -140,6 +148,23 @@ type Record struct {
 // nobody knows.
 type RunTime struct{ Low, Likely, High moment.Span }
 
+// At is the run time at a part of the way, in thousandths, from the shortest to the
+// longest: in straight lines through 100, 500 and 900, and level beyond.
+func (t RunTime) At(part quantity.Milli) moment.Span {
+	line := func(from, to moment.Span, at quantity.Milli) moment.Span {
+		return from + moment.Span(quantity.MulDiv(int64(to-from), int64(at), 400))
+	}
+	switch {
+	case part <= 100:
+		return t.Low
+	case part < 500:
+		return line(t.Low, t.Likely, part-100)
+	case part < 900:
+		return line(t.Likely, t.High, part-500)
+	}
+	return t.High
+}
+
 // times is a span in thousandths, at least one microsecond.
 func times(s moment.Span, by quantity.Milli) moment.Span {
 	return moment.Span(max(quantity.MulDiv(int64(s), int64(by), 1000), 1))
@@ -154,6 +179,14 @@ type Duration struct {
 	Likely moment.Span `json:",omitempty"`
 	High   moment.Span `json:",omitempty"`
 	Runs   int32       // how many it rests on
+	// Seen are those runs, the shortest first; empty where only the rest is known.
+	Seen []moment.Span `json:",omitempty"`
+}
+
+// Equal says whether two forecasts say the same.
+func (d *Duration) Equal(other *Duration) bool {
+	return d.Mean == other.Mean && d.Spread == other.Spread && d.Low == other.Low && d.Likely == other.Likely &&
+		d.High == other.High && d.Runs == other.Runs && slices.Equal(d.Seen, other.Seen)
 }
 
 // Of returns the forecast for a kind; zero where nothing is known.
@@ -234,6 +267,16 @@ func (b *Beliefs) Check(v *View) error {
 			}
 		}
 	}
+	if b.Needs != nil {
+		if b.Needs.Charge < 0 {
+			return fmt.Errorf("needs: charge %d: must not be negative", b.Needs.Charge)
+		}
+		for kind, n := range b.Needs.ByKind { // order: one that is wrong is enough
+			if n.Memory < 0 || n.Milli < 0 || n.Milli > quantity.WholeGPU || n.Runs < 0 {
+				return fmt.Errorf("need of kind %q: %d milli-GPU, memory %v, %d runs: must be 0 to 1000, and not negative", v.Symbols.Text(kind), n.Milli, n.Memory, n.Runs)
+			}
+		}
+	}
 	if b.Durations != nil {
 		for kind, d := range b.Durations.ByKind { // order: one that is wrong is enough
 			if d.Mean < 0 || d.Spread < 0 || d.Runs < 0 || d.Mean+d.Spread < 0 {
@@ -241,6 +284,11 @@ func (b *Beliefs) Check(v *View) error {
 			}
 			if d.Low < 0 || d.Likely < d.Low || d.High < d.Likely {
 				return fmt.Errorf("duration of kind %q: low %v, likely %v, high %v: must not be negative, and in order", v.Symbols.Text(kind), d.Low, d.Likely, d.High)
+			}
+		}
+		for kind, d := range b.Durations.ByKind { // order: one that is wrong is enough
+			if len(d.Seen) > 0 && (d.Seen[0] < 0 || !slices.IsSorted(d.Seen)) {
+				return fmt.Errorf("duration of kind %q: runs %v: must not be negative, and in order", v.Symbols.Text(kind), d.Seen)
 			}
 		}
 		for owner, r := range b.Durations.ByOwner { // order: one that is wrong is enough
@@ -251,6 +299,11 @@ func (b *Beliefs) Check(v *View) error {
 	}
 	if b.Arrivals != nil {
 		if err := b.Arrivals.check(v); err != nil {
+			return err
+		}
+	}
+	if b.Starts != nil {
+		if err := b.Starts.check(); err != nil {
 			return err
 		}
 	}

@@ -51,6 +51,9 @@ func (v *View) digest(beliefs bool) uint64 {
 			sum += v.jobDigest(j)
 		}
 	}
+	for i := range v.slas {
+		sum += v.slas[i].digest()
+	}
 	for i := range v.Domains.Len() {
 		d := v.Domains.At(int32(i))
 		sum += chance.Fold(d.Totals.digest(4), d.Key)

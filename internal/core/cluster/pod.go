@@ -206,9 +206,11 @@ func (p Phase) Charged() bool { return p >= PhasePlacing }
 
 // PodSpec is what does not change about a pod.
 type PodSpec struct {
-	Name  string
-	UID   string
-	Shape ShapeID
+	Name string
+	UID  string
+	// Shape is what the pod is charged with, Asked what it asks for: less may be known
+	// to do.
+	Shape, Asked ShapeID
 	// Alternatives are shapes to fall back to, best first.
 	Alternatives []ShapeID
 	Kind         Symbol // runs of one kind resemble each other
@@ -226,6 +228,11 @@ type PodSpec struct {
 	// Expected is the declared run time; 0 when not declared.
 	Expected  moment.Span
 	Protected bool // never evicted for others
+	// SLA is the class of service that its job names, or that its priority stands for; 0:
+	// none. Gives and Keeps are what the class says.
+	SLA   Symbol
+	Gives Giving
+	Keeps bool // lends nothing
 	// PreemptNever says that nothing is to be evicted for the pod.
 	PreemptNever bool
 	Policy       Symbol

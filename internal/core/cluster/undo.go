@@ -8,6 +8,7 @@ type ledgerMark struct {
 	lenders, refused                                                                          []PodID
 	dependents                                                                                []JobID
 	returned                                                                                  []GroupID
+	slas                                                                                      []SLA
 }
 
 func (l *Ledger) mark() ledgerMark {
@@ -15,7 +16,7 @@ func (l *Ledger) mark() ledgerMark {
 		nodes: l.Nodes.mark(), devices: l.Devices.mark(), pods: l.Pods.mark(), queues: l.Queues.mark(), domains: l.Domains.mark(),
 		classes: l.Classes.mark(), groups: l.Groups.mark(), jobs: l.Jobs.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(), artifacts: l.Artifacts.mark(),
 		loose:   l.Loose,
-		lenders: l.lenders, refused: l.refused, dependents: l.dependents, returned: l.returned,
+		lenders: l.lenders, refused: l.refused, dependents: l.dependents, returned: l.returned, slas: l.slas,
 	}
 }
 
@@ -32,7 +33,7 @@ func (l *Ledger) rollback(m ledgerMark) {
 	l.waiting.rollback(m.waiting, l.owner)
 	l.Artifacts.rollback(m.artifacts, l.owner)
 	l.Loose = m.loose
-	l.lenders, l.refused, l.dependents, l.returned = m.lenders, m.refused, m.dependents, m.returned
+	l.lenders, l.refused, l.dependents, l.returned, l.slas = m.lenders, m.refused, m.dependents, m.returned, m.slas
 }
 
 // forgetUndo drops what was recorded: nobody goes back any more.

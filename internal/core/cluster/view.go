@@ -50,6 +50,9 @@ type View struct {
 	// returned are the groups that have given their room back.
 	returned []GroupID
 
+	// slas are the SLA classes, by name.
+	slas []SLA
+
 	// waiting is a bit set over pod ids: the pods in PhaseWaiting.
 	waiting Table[uint64]
 	// changes lists the nodes whose State changed, oldest first, from position

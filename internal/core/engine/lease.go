@@ -299,7 +299,7 @@ func (l *loans) mayLend(spec *cluster.PodSpec, node cluster.NodeID) []cluster.Po
 	v := l.txn.View()
 	var out []cluster.PodID
 	for _, lender := range v.Lenders(node, l.cycle.Now) {
-		if p := v.Pod(lender.Pod); !p.Spec.Protected && p.Spec.Queue == spec.Queue && p.Spec.Priority < spec.Priority {
+		if p := v.Pod(lender.Pod); !p.Spec.Protected && !p.Spec.Keeps && p.Spec.Queue == spec.Queue && p.Spec.Priority < spec.Priority {
 			out = append(out, lender.Pod)
 		}
 	}

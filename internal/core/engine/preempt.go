@@ -36,6 +36,18 @@ func (p *Policy) Tiered(tiers rank.Tiers) *Policy {
 	return &out
 }
 
+// ClassBlind returns the policy without the order in which SLA classes give way: the
+// priority band alone decides first. What never gives way stays all the same.
+func (p *Policy) ClassBlind() *Policy {
+	out := *p
+	if p.Yields != nil {
+		rules := *p.Yields
+		rules.ClassBlind = true
+		out.Yields = &rules
+	}
+	return &out
+}
+
 // Staying returns the policy with nobody giving way to others, or lending to them.
 func (p *Policy) Staying() *Policy {
 	out := *p

@@ -211,8 +211,8 @@ func (r *round) bestBeside(pod cluster.PodID, shape cluster.ShapeID, pass func(c
 		return r.policy.Choose(v, r.cycle, pod, feasible)
 	}
 	node, value := r.memo.bestAmong(v, shape, pass)
-	if last := v.Pod(pod).LastNode; node != cluster.None && last != cluster.None && r.policy.Affinity > 0 && pass(last) {
-		if back := r.memo.value(v, shape, last); back != unfit && back+r.policy.Affinity > value {
+	if last := v.Pod(pod).LastNode; node != cluster.None && last != cluster.None && r.policy.Affinity > 0 {
+		if back := r.memo.value(v, shape, last); back != unfit && back+r.policy.Affinity > value && pass(last) {
 			return last
 		}
 	}

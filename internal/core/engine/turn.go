@@ -36,7 +36,7 @@ func orderOf(v *cluster.View, c decision.Cycle, p *Policy) share.Order {
 		Numbers: func(pod cluster.PodID) (first, then int64) {
 			row := v.Pod(pod)
 			first, then = -int64(p.gradeOf(v, row, c.Now)), int64(row.Arrived)
-			if row.Spec.SLATotal > 0 {
+			if row.Spec.SLATotal > 0 || row.Spec.Deadline != 0 {
 				then = share.Unclear // it may be urgent
 			}
 			return first, then

@@ -22,7 +22,11 @@ func (t Tiers) Of(v *cluster.View, p *cluster.Pod, now moment.Instant) int32 {
 	if j := v.JobOf(p); j == nil || !j.Resumes() {
 		return 0
 	}
-	ran, tier := v.RanFor(p, now), int32(0)
+	return t.After(v.RanFor(p, now))
+}
+
+// After is the tier of what has run for so long.
+func (t Tiers) After(ran moment.Span) (tier int32) {
 	for _, end := range t {
 		if ran >= end {
 			tier++

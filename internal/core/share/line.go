@@ -82,19 +82,23 @@ type rank struct {
 func (s *Standing) Line(v *cluster.View, pods []cluster.PodID, order Order) *Line {
 	l := &Line{standing: s, view: v, order: order, lanes: make([]lane, len(s.rows)), left: len(pods), last: -1}
 	for _, pod := range pods {
-		spec := v.Pod(pod).Spec
-		lane, shape := &l.lanes[s.rowOf(spec.Queue)], spec.Shape
-		if spec.Group != cluster.None || len(spec.Alternatives) > 0 {
-			shape = cluster.None
-		}
-		w := waiter{pod: pod, shape: shape, then: Unclear}
-		if order.Numbers != nil {
-			w.first, w.then = order.Numbers(pod)
-		}
-		lane.pods = append(lane.pods, w)
+		lane := &l.lanes[s.rowOf(v.Pod(pod).Spec.Queue)]
+		lane.pods = append(lane.pods, l.waiter(pod))
 	}
 	l.rebuild(s.root())
 	return l
+}
+
+func (l *Line) waiter(pod cluster.PodID) waiter {
+	spec := l.view.Pod(pod).Spec
+	w := waiter{pod: pod, shape: spec.Shape, then: Unclear}
+	if spec.Group != cluster.None || len(spec.Alternatives) > 0 {
+		w.shape = cluster.None
+	}
+	if l.order.Numbers != nil {
+		w.first, w.then = l.order.Numbers(pod)
+	}
+	return w
 }
 
 // Next takes the pod whose turn it is out of the line.
@@ -117,6 +121,33 @@ func (l *Line) Next() (cluster.PodID, bool) {
 	l.left--
 	l.last = at
 	return pod, true
+}
+
+// Return puts pods back in line that had their turn in vain.
+func (l *Line) Return(pods []cluster.PodID) {
+	if l.last >= 0 {
+		l.refresh(l.last)
+		l.last = -1
+	}
+	for _, pod := range pods {
+		at := l.standing.rowOf(l.view.Pod(pod).Spec.Queue)
+		lane := &l.lanes[at]
+		if len(lane.pods) > 0 {
+			l.bringForward(lane)
+		}
+		lane.pods = append(lane.pods, l.waiter(pod))
+		lane.ahead, lane.heaped = true, true
+		for i := len(lane.pods) - 1; i > 0 && l.before(&lane.pods[i], &lane.pods[(i-1)/2]); i = (i - 1) / 2 {
+			lane.pods[i], lane.pods[(i-1)/2] = lane.pods[(i-1)/2], lane.pods[i]
+		}
+		l.left++
+		for x := at; l.standing.rows[x].parent >= 0 && l.lanes[x].at < 0; x = l.standing.rows[x].parent {
+			up := &l.lanes[l.standing.rows[x].parent]
+			l.lanes[x].at = int32(len(up.below))
+			up.below = append(up.below, x)
+		}
+		l.refresh(at)
+	}
 }
 
 // Changed says that a queue uses another amount than before.

@@ -3,41 +3,38 @@ package when
 import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
 // EndOf is when a pod is expected to leave its place; Never where nobody knows. Who is
-// told to go goes now. Who has run for longer than was expected is taken to run for as
-// long again: a wrong word is not believed a second time at once.
+// told to go goes now.
 func EndOf(v *cluster.View, p *cluster.Pod, now moment.Instant) moment.Instant {
-	return EndIn(p, v.ExpectedRun(p).Likely, now)
+	end, _ := EndAt(v, p, Ran(v, p, now), now, Half)
+	return end
 }
 
-// EndIn is EndOf for a run of some length.
-func EndIn(p *cluster.Pod, lasts moment.Span, now moment.Instant) moment.Instant {
+// EndAt is EndOf for a run that has gone on for a while, and is as long as a part of its
+// like; varies says whether it would end at another instant for another part.
+func EndAt(v *cluster.View, p *cluster.Pod, ran moment.Span, now moment.Instant, part quantity.Milli) (end moment.Instant, varies bool) {
 	if p.Phase == cluster.PhaseTerminating {
-		return now
+		return now, false
 	}
+	lasts, varies := Run(v, p, ran, part)
 	if lasts <= 0 {
-		return moment.Never
+		return moment.Never, false
 	}
-	since := now
-	switch {
-	case p.Phase == cluster.PhaseRunning && p.Started >= p.Bound:
-		since = p.Started
-	case p.Phase == cluster.PhaseBound || p.Phase == cluster.PhaseRunning:
-		since = p.Bound
-	}
-	for since.Add(lasts) <= now && lasts < moment.Span(moment.Never)/2 {
-		lasts *= 2
-	}
-	return since.Add(lasts)
+	return now.Add(lasts - ran), varies
 }
 
 // EndsAfter is when a pod would end that starts at an instant.
 func EndsAfter(v *cluster.View, p *cluster.Pod, at moment.Instant) moment.Instant {
-	lasts := v.ExpectedRun(p).Likely
+	ran := moment.Span(0)
+	if p.Spec.Expected <= 0 {
+		ran = p.Ran
+	}
+	lasts, _ := Run(v, p, ran, Half)
 	if lasts <= 0 {
 		return moment.Never
 	}
-	return at.Add(lasts)
+	return at.Add(lasts - ran)
 }

@@ -63,7 +63,7 @@ func (s *Search) bound(node cluster.NodeID, t *Taker, admit func(*choice) bool) 
 }
 
 // fewest is how many of the admitted choices it takes at least to leave so much compute.
-func (s *Search) fewest(milli int64, band int32, slice bool) (n int32) {
+func (s *Search) fewest(milli int64, band int64, slice bool) (n int32) {
 	all := s.amounts[:0]
 	for _, c := range s.admitted {
 		if c.slice == slice && c.band <= band {
@@ -83,7 +83,7 @@ func (s *Search) fewest(milli int64, band int32, slice bool) (n int32) {
 }
 
 // least lists so many of the admitted choices by what is least of something.
-func (s *Search) least(count int, band int32, slice bool, of func(*choice) int64) []int64 {
+func (s *Search) least(count int, band int64, slice bool, of func(*choice) int64) []int64 {
 	all := s.amounts[:0]
 	for _, c := range s.admitted {
 		if c.slice == slice && c.band <= band {

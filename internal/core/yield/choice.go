@@ -15,7 +15,7 @@ import (
 type choice struct {
 	pods  []cluster.PodID // all that go with it
 	slice bool
-	band  int32
+	band  int64 // Rules.levelOf
 	lost  int64
 	age   int64
 	key   uint64
@@ -245,14 +245,15 @@ func (s *Search) treeOf(root cluster.GroupID) []cluster.PodID {
 func (s *Search) weigh(pods []cluster.PodID, nodes []cluster.NodeID) (c choice, ok bool) {
 	v := s.txn.View()
 	c = choice{pods: pods, queue: s.base.Pod(pods[0]).Spec.Queue, grade: -1 << 63}
-	top := int32(-1 << 31)
+	c.band = -1 << 63
 	for _, id := range pods {
 		p := s.base.Pod(id)
 		if !s.evictable(p) {
 			return c, false
 		}
 		c.bound = c.bound || s.base.BudgetOf(p) != nil
-		top, c.grade = max(top, p.Spec.Priority), max(c.grade, s.rules.GradeOf(&s.base.View, p, s.cycle.Now))
+		c.band = max(c.band, s.rules.levelOf(s.rules.bandOf(p.Spec.Priority), p.Spec.Gives))
+		c.grade = max(c.grade, s.rules.GradeOf(&s.base.View, p, s.cycle.Now))
 		shape := v.Shape(p.Placement.Shape)
 		gives := cluster.Amount{Milli: p.Placement.Milli(), Rest: shape.Need}
 		c.gives = c.gives.Plus(&gives)
@@ -265,7 +266,6 @@ func (s *Search) weigh(pods []cluster.PodID, nodes []cluster.NodeID) (c choice, 
 		c.age = max(c.age, int64(s.cycle.Now.Since(p.Bound)))
 		c.key += p.Key
 	}
-	c.band = s.rules.bandOf(top)
 	if len(pods) == 1 {
 		c.alike = s.likenessOf(s.base.Pod(pods[0]))
 	}

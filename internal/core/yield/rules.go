@@ -39,6 +39,9 @@ type Rules struct {
 	// Youngest leaves out what work would be lost: among equals the youngest goes, as
 	// with kube-scheduler.
 	Youngest bool
+	// ClassBlind leaves out of account that work of some SLA classes gives way before that
+	// of others.
+	ClassBlind bool
 	// Tiers lets work give way to that of its queue and priority which has run for less.
 	Tiers rank.Tiers
 }
@@ -46,12 +49,12 @@ type Rules struct {
 // Grade orders work of one queue: the lower gives way to the higher.
 type Grade int64
 
-// mostTiers bounds the tiers that a grade tells apart.
-const mostTiers = 1 << 16
+// Steps is how many tiers the grades of one priority tell apart.
+const Steps = 1 << 16
 
 // GradeOf goes by the priority, then by the tier.
 func (r *Rules) GradeOf(v *cluster.View, p *cluster.Pod, now moment.Instant) Grade {
-	g := Grade(p.Spec.Priority) * mostTiers
+	g := Grade(p.Spec.Priority) * Steps
 	if !r.PrioritiesAlone {
 		g -= Grade(r.Tiers.Of(v, p, now))
 	}
@@ -71,7 +74,7 @@ func Default() Rules {
 // that differs, the cheaper.
 type Cost struct {
 	Straddles bool   // a queue falls below its share by it
-	Band      int32  // the highest priority band among the victims
+	Band      int64  // the highest priority band among the victims, and in it the class that gives way last
 	Wholes    int32  // units that go whole
 	Slices    int32  // pods that elastic groups can spare
 	Lost      int64  // work lost, in milli-GPU-seconds
@@ -108,11 +111,22 @@ func (c Cost) with(x *choice) Cost {
 	return c
 }
 
-// bandOf cuts priorities into bands: 0 to width - 1 is one of them.
-func (r *Rules) bandOf(priority int32) int32 {
-	width := max(r.Band, 1)
-	if priority < 0 {
-		return -(-(priority+1)/width + 1)
+// givings is how many steps Giving.Order has.
+const givings = 3
+
+// levelOf orders victims: by priority band, then by when their SLA classes give way.
+func (r *Rules) levelOf(band int64, gives cluster.Giving) int64 {
+	if r.ClassBlind {
+		gives = cluster.GivesNormally
 	}
-	return priority / width
+	return band*givings + gives.Order()
+}
+
+// bandOf cuts priorities into bands: 0 to width - 1 is one of them.
+func (r *Rules) bandOf(priority int32) int64 {
+	width, p := int64(max(r.Band, 1)), int64(priority)
+	if p < 0 {
+		return -(-(p+1)/width + 1)
+	}
+	return p / width
 }

@@ -224,7 +224,7 @@ func (l *lister) exact(choices []choice) (set *Set, known bool) {
 	return nil, true
 }
 
-func (l *lister) inBand(choices []choice, band int32) (set *Set, known bool) {
+func (l *lister) inBand(choices []choice, band int64) (set *Set, known bool) {
 	sum, slots := cluster.Amount{}, 0
 	for i := range choices {
 		sum = sum.Plus(&choices[i].here)
@@ -267,7 +267,7 @@ type lister struct {
 	suffices func(sum *cluster.Amount) bool // says whether so much more may be enough
 	try      func(picked []choice) *Set
 	tries    int // how many more sets may be tried
-	band     int32
+	band     int64
 	choices  []choice // alike ones next to each other, the cheapest first
 	picked   []int32
 	found    []candidate
@@ -279,7 +279,7 @@ type candidate struct {
 	picked []int32
 }
 
-func (l *lister) order(choices []choice, band int32) {
+func (l *lister) order(choices []choice, band int64) {
 	l.band = band
 	l.choices = slices.Clone(choices)
 	slices.SortStableFunc(l.choices, func(a, b choice) int {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/headrace-dev/headrace/internal/catalogue"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 )
 
@@ -36,11 +37,21 @@ func Names() []string {
 // Cluster and kinds of work do not depend on the seed, except in mixed; what
 // arrives, when, and how long it runs does.
 func Scenario(name string, seed int64) (trace.Workload, error) {
+	return Loaded(name, seed, quantity.One)
+}
+
+// Loaded is Scenario with more arrivals, or fewer, in thousandths of those it has; what
+// comes at fixed hours stays as it is.
+func Loaded(name string, seed int64, load quantity.Milli) (trace.Workload, error) {
 	if name == mixedName {
+		if load != quantity.One {
+			return trace.Workload{}, fmt.Errorf("scenario %s: load %v: it has no times, and is as long as it is", name, load)
+		}
 		return mixed(seed), nil
 	}
 	for _, s := range scenarios() {
 		if s.name == name {
+			s.pods = int(quantity.MulDiv(int64(s.pods), int64(load), int64(quantity.One)))
 			return trace.Workload{
 				Name: s.name, Nodes: s.nodes(), Pods: generate(s, seed),
 				Timed: true, WarmUp: warmUp,

@@ -1,0 +1,437 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/core/when"
+	"github.com/headrace-dev/headrace/internal/core/yield"
+)
+
+const (
+	// plays is how often the cluster is played on: what is alike falls between the
+	// earliest and the latest of nine in eight of ten cases.
+	plays = 9
+	// triesForetold bounds how many placements are tried in one play: those who would
+	// come after have no start time.
+	triesForetold = 20_000
+	// stepsForetold bounds the instants of one play.
+	stepsForetold = 2_000
+)
+
+// outlook is what is expected of those who wait, by playing the cluster on: runs end one
+// after the other, and others start in the order of their turn. How long runs take is
+// drawn for each, from those that it may be like; in the nine plays each run has its nine
+// lengths from the tenth to the nine tenths of its kind once, in an order of its own.
+type outlook struct {
+	*round
+	line   []cluster.PodID    // in no order
+	starts [][]moment.Instant // by play, then as line
+	index  map[cluster.PodID]int
+	wanted []bool // as line: of whom something is asked
+	asked  int    // how many those are
+	base   *cluster.View
+	ran    map[cluster.PodID]moment.Span
+	grades map[cluster.PodID]yield.Grade
+	shapes []cluster.ShapeID // asked for by any in line, each once
+	flat   []cluster.PodID   // in the order of their turn, where no shares decide it
+	ends   agenda
+}
+
+// lookOut plays the cluster on, until those have started of whom something is asked.
+// Everything is as before afterwards.
+func (r *round) lookOut(line, wanted []cluster.PodID) *outlook {
+	o := &outlook{
+		round: r, line: line, index: make(map[cluster.PodID]int, len(line)), base: &r.txn.Base().View,
+		ran: make(map[cluster.PodID]moment.Span), grades: make(map[cluster.PodID]yield.Grade, len(line)),
+	}
+	asked := make([]bool, o.base.Shapes.Len())
+	for i, pod := range line {
+		o.index[pod] = i
+		o.grades[pod] = r.grade(pod)
+		for k := 0; ; k++ {
+			shape, more := o.base.Pod(pod).Spec.Asks(k)
+			if !more {
+				break
+			}
+			if !asked[shape] {
+				asked[shape] = true
+				o.shapes = append(o.shapes, shape)
+			}
+		}
+	}
+	o.wanted = make([]bool, len(line))
+	for _, pod := range wanted {
+		if i, waits := o.index[pod]; waits && !o.wanted[i] {
+			o.wanted[i] = true
+			o.asked++
+		}
+	}
+	if r.survey(); r.standing == nil || r.policy.Order != nil {
+		o.flat = slices.Clone(line)
+		if r.policy.Order != nil {
+			r.policy.Order(o.base, r.cycle, o.flat)
+		} else {
+			slices.SortFunc(o.flat, func(a, b cluster.PodID) int { return r.policy.compare(o.base, r.cycle, a, b) })
+		}
+	}
+	if r.ahead != nil {
+		r.ahead.book.Follow()
+	}
+	for k := range plays {
+		if !o.play(uint64(k)) {
+			break // nothing was drawn: the others are alike
+		}
+	}
+	if r.ahead != nil {
+		r.ahead.book.Back()
+	}
+	r.line = turns{}
+	clear(r.full)
+	r.turnedAway = nil
+	return o
+}
+
+// window is when one of the line starts.
+func (o *outlook) window(i int) decision.Window {
+	at := make([]moment.Instant, len(o.starts))
+	for k := range at {
+		at[k] = o.starts[k][i]
+	}
+	slices.Sort(at)
+	return decision.Window{Low: at[0], Likely: at[len(at)/2], High: at[len(at)-1]}
+}
+
+// play plays the cluster on once. It says whether anything was drawn.
+func (o *outlook) play(k uint64) (varied bool) {
+	p := &playing{
+		outlook: o, k: k, starts: make([]moment.Instant, len(o.line)), missing: o.asked,
+		waits: make(map[lesser]int), runs: make(map[cluster.PodID]run), tries: triesForetold,
+	}
+	for i := range p.starts {
+		p.starts[i] = moment.Never
+	}
+	o.ends = agenda{view: o.base}
+	o.attempt(func() bool {
+		p.begin()
+		for range stepsForetold {
+			at, events := o.ends.next()
+			if len(events) == 0 || p.missing == 0 || p.tries <= 0 {
+				break
+			}
+			p.step(at, events)
+		}
+		return false
+	})
+	o.round.line = turns{}
+	o.starts = append(o.starts, p.starts)
+	return p.varied
+}
+
+// playing is one play.
+type playing struct {
+	*outlook
+	k       uint64
+	starts  []moment.Instant
+	missing int // of those asked for, who have not started
+	flat    []cluster.PodID
+	waits   map[lesser]int // those of the line that wait, by whom they may be preferred to
+	runs    map[cluster.PodID]run
+	back    []cluster.PodID // have given way, and are to go on
+	tries   int
+	varied  bool
+}
+
+// lesser is what work of higher tiers gives way to.
+type lesser struct {
+	queue cluster.QueueID
+	grade yield.Grade
+}
+
+// run is a run in a play.
+type run struct {
+	began moment.Instant
+	ran   moment.Span // before it began
+	ends  moment.Instant
+	away  bool        // it has given way
+	left  moment.Span // then: what it has to run still; 0: nobody knows
+}
+
+// begin sets the stage.
+func (p *playing) begin() {
+	v := p.txn.View()
+	now := p.cycle.Now
+	for i := range v.Nodes.Len() {
+		for _, id := range v.Node(cluster.NodeID(i)).Pods {
+			row := p.base.Pod(id)
+			ran, known := p.ran[id]
+			if !known {
+				if ran = when.Ran(p.base, row, now); p.placedNow(id) {
+					ran = row.Ran
+				}
+				p.ran[id] = ran
+			}
+			end, varies := when.EndAt(p.base, row, ran, now, p.draw(id))
+			p.varied = p.varied || varies
+			p.enter(id, run{began: now, ran: ran, ends: end})
+		}
+	}
+	for _, pod := range p.line {
+		p.waits[lesser{p.base.Pod(pod).Spec.Queue, p.grades[pod]}]++
+	}
+	if p.outlook.flat != nil {
+		p.flat = slices.Clone(p.outlook.flat)
+		return
+	}
+	p.round.line = turns{shares: p.standing.Line(v, slices.Clone(p.line), orderOf(p.base, p.cycle, p.policy))}
+}
+
+// placedNow says whether a pod has got its place in this cycle.
+func (p *playing) placedNow(id cluster.PodID) bool { return !p.base.Pod(id).Phase.Charged() }
+
+// draw is the part of the way from the shortest to the longest at which the run of a pod
+// is in this play. Members of a group run alike.
+func (p *playing) draw(id cluster.PodID) quantity.Milli {
+	key := p.base.Pod(id).Key
+	if g := p.base.Pod(id).Spec.Group; g != cluster.None {
+		key = p.base.Group(p.base.Root(g)).Key
+	}
+	h := chance.Hash(uint64(p.cycle.Seed), key)
+	strides := [...]uint64{1, 2, 4, 5, 7, 8} // have no factor in common with nine
+	at := (h%plays + p.k*strides[h/plays%uint64(len(strides))]) % plays
+	return quantity.Milli(100 * (at + 1))
+}
+
+// enter puts the end of a run on the agenda, and when it comes to be in a higher tier.
+func (p *playing) enter(id cluster.PodID, of run) {
+	p.runs[id] = of
+	p.ends.add(id, of.ends, false)
+	if next := p.nextTier(id, of.ran); next > 0 {
+		if at := of.began.Add(next - of.ran); at < of.ends {
+			p.ends.add(id, at, true)
+		}
+	}
+}
+
+// nextTier is after which time run a pod has to give way to those of its queue that have
+// run for less; 0: after none.
+func (p *playing) nextTier(id cluster.PodID, ran moment.Span) moment.Span {
+	rules := p.policy.Yields
+	if rules == nil || rules.PrioritiesAlone || len(rules.Tiers) == 0 {
+		return 0
+	}
+	row := p.base.Pod(id)
+	if row.Spec.Group != cluster.None || row.Spec.Protected {
+		return 0
+	}
+	if j := p.base.JobOf(row); j == nil || !j.Resumes() {
+		return 0
+	}
+	for _, end := range rules.Tiers {
+		if end > ran {
+			return end
+		}
+	}
+	return 0
+}
+
+// step lets what happens at an instant happen, and gives those who wait their turn.
+func (p *playing) step(at moment.Instant, events []ending) {
+	for _, e := range events {
+		of := p.runs[e.pod]
+		if e.tier {
+			p.giveWay(e.pod, of, at)
+			continue
+		}
+		if of.away || e.at != of.ends {
+			continue // it gave way before
+		}
+		if node := p.txn.View().Pod(e.pod).Placement.Node; p.txn.Finish(e.pod) {
+			p.memo.touch(node)
+			p.used(p.base.Pod(e.pod).Spec.Queue)
+		}
+	}
+	if p.ahead != nil {
+		p.ahead.book.SetAhead(at)
+	}
+	clear(p.full)
+	p.turnedAway = nil
+	mark := p.txn.Mark()
+	var tried []cluster.PodID
+	for p.tries > 0 && p.room() {
+		pod, more := p.turn()
+		if !more {
+			break
+		}
+		if p.placed(pod) {
+			continue // with its group
+		}
+		if p.waitingUnit(pod) != cluster.None || !p.noRoom(pod) {
+			if p.tries--; p.startLater(pod) {
+				continue
+			}
+		}
+		tried = append(tried, pod)
+	}
+	p.putBack(tried)
+	p.goOn()
+	for _, id := range p.txn.TouchedSince(mark) {
+		if p.placed(id) {
+			p.started(id, at)
+		}
+	}
+}
+
+// giveWay takes a run that has come to a higher tier from its place, where one that has
+// run for less waits for it.
+func (p *playing) giveWay(id cluster.PodID, of run, at moment.Instant) {
+	row := p.txn.View().Pod(id)
+	if !row.Phase.Charged() {
+		return
+	}
+	ran := of.ran + at.Since(of.began)
+	top := yield.Grade(p.base.Pod(id).Spec.Priority) * yield.Steps
+	tier := p.policy.Yields.Tiers.After(ran)
+	for k := range tier {
+		if p.waits[lesser{row.Spec.Queue, top - yield.Grade(k)}] == 0 {
+			continue
+		}
+		node := row.Placement.Node
+		if p.txn.Evict(id) != nil {
+			return
+		}
+		p.memo.touch(node)
+		p.used(row.Spec.Queue)
+		away := run{ran: ran, away: true}
+		if of.ends != moment.Never {
+			away.left = of.ends.Since(at)
+		}
+		p.runs[id] = away
+		p.back = append(p.back, id)
+		return
+	}
+	if next := p.nextTier(id, ran); next > 0 { // then, maybe
+		if then := at.Add(next - ran); then < of.ends {
+			p.ends.add(id, then, true)
+		}
+	}
+}
+
+// goOn lets those go on that have given way, where there is room nobody else wants.
+func (p *playing) goOn() {
+	p.back = slices.DeleteFunc(p.back, func(id cluster.PodID) bool { return !p.noRoom(id) && p.seat(id) })
+}
+
+// started books a start.
+func (p *playing) started(id cluster.PodID, at moment.Instant) {
+	if of, ran := p.runs[id]; ran {
+		if of.away {
+			ends := moment.Instant(moment.Never)
+			if of.left > 0 {
+				ends = at.Add(of.left)
+			}
+			p.enter(id, run{began: at, ran: of.ran, ends: ends})
+		}
+		return
+	}
+	row := p.base.Pod(id)
+	if i, asked := p.index[id]; asked && p.starts[i] == moment.Never {
+		if p.starts[i] = at; p.wanted[i] {
+			p.missing--
+		}
+		p.waits[lesser{row.Spec.Queue, p.grades[id]}]--
+	}
+	ran := moment.Span(0)
+	if row.Spec.Expected <= 0 {
+		ran = row.Ran
+	}
+	lasts, varies := when.Run(p.base, row, ran, p.draw(id))
+	p.varied = p.varied || varies
+	of := run{began: at, ran: ran, ends: moment.Never}
+	if lasts > 0 {
+		of.ends = at.Add(lasts - ran)
+	}
+	p.enter(id, of)
+}
+
+// room says whether anybody in line may have room.
+func (p *playing) room() bool {
+	return slices.ContainsFunc(p.shapes, func(shape cluster.ShapeID) bool { return !p.isFull(shape) })
+}
+
+// turn takes out of the line who comes next.
+func (p *playing) turn() (cluster.PodID, bool) {
+	if shares := p.round.line.shares; shares != nil {
+		return shares.Next()
+	}
+	if len(p.flat) == 0 {
+		return cluster.None, false
+	}
+	pod := p.flat[0]
+	p.flat = p.flat[1:]
+	return pod, true
+}
+
+// putBack puts those back in line who had their turn in vain.
+func (p *playing) putBack(tried []cluster.PodID) {
+	tried = slices.DeleteFunc(tried, p.placed)
+	if shares := p.round.line.shares; shares != nil {
+		shares.Return(tried)
+		return
+	}
+	p.flat = append(tried, p.flat...)
+}
+
+// startLater is startNow within a look ahead: why a group did not start before does not
+// stand any more.
+func (r *round) startLater(pod cluster.PodID) bool {
+	if unit := r.waitingUnit(pod); unit != cluster.None {
+		why := r.squads[unit].why
+		defer func() { r.squads[unit].why = why }()
+		r.squads[unit].why = nil
+	}
+	return r.startNow(pod)
+}
+
+// agenda is what happens to runs, the earliest first.
+type agenda struct {
+	view *cluster.View
+	all  []ending // sorted from at on
+	at   int
+}
+
+// ending is the end of a run, or that it has come to a higher tier.
+type ending struct {
+	at   moment.Instant
+	pod  cluster.PodID
+	tier bool
+}
+
+func (a *agenda) add(pod cluster.PodID, at moment.Instant, tier bool) {
+	if at == moment.Never {
+		return
+	}
+	e := ending{at, pod, tier}
+	i, _ := slices.BinarySearchFunc(a.all[a.at:], e, a.compare)
+	a.all = slices.Insert(a.all, a.at+i, e)
+}
+
+func (a *agenda) compare(x, y ending) int {
+	return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(a.view.Pod(x.pod).Key, a.view.Pod(y.pod).Key), cmp.Compare(x.pod, y.pod))
+}
+
+// next takes out all that happens at the next instant.
+func (a *agenda) next() (at moment.Instant, all []ending) {
+	from := a.at
+	for ; a.at < len(a.all) && a.all[a.at].at == a.all[from].at; a.at++ {
+	}
+	if from == a.at {
+		return 0, nil
+	}
+	return a.all[from].at, a.all[from:a.at:a.at]
+}
