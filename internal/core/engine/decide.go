@@ -38,14 +38,14 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	// among those for whom there is room at all?
 	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len()), roomy: make([]uint64, s.Shapes.Len())}
 	line := inLine(&s.View, c)
-	if r.reserves() {
+	if r.reserves() && len(line) > 0 {
 		r.openBook(line)
 	}
 	r.repay()
 	r.muster(line)
 	r.mend()
 	if r.reserves() {
-		r.lineUp(line) // those without room have a turn, too
+		r.lineUp(r.patient(line)) // those without room have a turn, too
 	} else {
 		r.lineUp(r.hopeful(line))
 	}
