@@ -9,6 +9,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/share"
 	"github.com/headrace-dev/headrace/internal/core/when"
 	"github.com/headrace-dev/headrace/internal/core/yield"
@@ -41,6 +42,7 @@ type outlook struct {
 	ran    map[cluster.PodID]moment.Span
 	grades map[cluster.PodID]yield.Grade
 	shapes []cluster.ShapeID // asked for by any in line, each once
+	asking []int             // by shape: how many in line ask for it
 	flat   []cluster.PodID   // in the order of their turn, where no shares decide it
 	order  share.Order
 	queues [][]cluster.PodID // those in line by queue, in the order of their turn
@@ -54,7 +56,7 @@ func (r *round) lookOut(line, wanted []cluster.PodID, plays int) *outlook {
 		round: r, line: line, plays: uint64(plays), index: make(map[cluster.PodID]int, len(line)), base: &r.txn.Base().View,
 		ran: make(map[cluster.PodID]moment.Span), grades: make(map[cluster.PodID]yield.Grade, len(line)),
 	}
-	asked := make([]bool, o.base.Shapes.Len())
+	o.asking = make([]int, o.base.Shapes.Len())
 	for i, pod := range line {
 		o.index[pod] = i
 		o.grades[pod] = r.grade(pod)
@@ -63,14 +65,13 @@ func (r *round) lookOut(line, wanted []cluster.PodID, plays int) *outlook {
 			if !more {
 				break
 			}
-			if !asked[shape] {
-				asked[shape] = true
+			if o.asking[shape]++; o.asking[shape] == 1 {
 				o.shapes = append(o.shapes, shape)
 			}
 		}
 	}
 	o.order = orderOf(o.base, r.cycle, r.policy)
-	o.order.Numbers = o.numbers
+	o.order.Numbers, o.order.Compare = o.numbers, o.compare
 	o.wanted = make([]bool, len(line))
 	for _, pod := range wanted {
 		if i, waits := o.index[pod]; waits && !o.wanted[i] {
@@ -83,7 +84,7 @@ func (r *round) lookOut(line, wanted []cluster.PodID, plays int) *outlook {
 		if r.policy.Order != nil {
 			r.policy.Order(o.base, r.cycle, o.flat)
 		} else {
-			slices.SortFunc(o.flat, func(a, b cluster.PodID) int { return r.policy.compare(o.base, r.cycle, a, b) })
+			slices.SortFunc(o.flat, o.compare)
 		}
 	}
 	if r.policy.Yields != nil {
@@ -116,6 +117,15 @@ func (o *outlook) numbers(pod cluster.PodID) (first, then int64) {
 	return first, then
 }
 
+// compare is that of the policy, by the grades at hand.
+func (o *outlook) compare(a, b cluster.PodID) int {
+	x, y := o.base.Pod(a), o.base.Pod(b)
+	if g := cmp.Compare(o.grades[b], o.grades[a]); g != 0 {
+		return g
+	}
+	return cmp.Or(-rank.CompareUrgency(x, y, o.cycle.Now), cmp.Compare(x.Arrived, y.Arrived), cmp.Compare(x.Key, y.Key), cmp.Compare(a, b))
+}
+
 // window is when one of the line starts.
 func (o *outlook) window(i int) decision.Window {
 	at := make([]moment.Instant, len(o.starts))
@@ -130,7 +140,7 @@ func (o *outlook) window(i int) decision.Window {
 func (o *outlook) play(k uint64) (varied bool) {
 	p := &playing{
 		outlook: o, k: k, starts: make([]moment.Instant, len(o.line)), missing: o.asked,
-		runs: make(map[cluster.PodID]run), tries: triesForetold, first: make([]int, len(o.queues)),
+		runs: make(map[cluster.PodID]run), tries: triesForetold, first: make([]int, len(o.queues)), asking: slices.Clone(o.asking),
 	}
 	for i := range p.starts {
 		p.starts[i] = moment.Never
@@ -165,6 +175,7 @@ type playing struct {
 	varied  bool
 	loose   []cluster.PodID // may have to give way from now on
 	first   []int           // by queue of the line: how many at its head have started
+	asking  []int           // by shape: how many ask for it that have not started
 }
 
 // run is a run in a play.
@@ -333,6 +344,13 @@ func (p *playing) started(id cluster.PodID, at moment.Instant) {
 		if p.starts[i] = at; p.wanted[i] {
 			p.missing--
 		}
+		for k := 0; ; k++ {
+			shape, more := row.Spec.Asks(k)
+			if !more {
+				break
+			}
+			p.asking[shape]--
+		}
 	}
 	ran := moment.Span(0)
 	if row.Spec.Expected <= 0 {
@@ -349,7 +367,7 @@ func (p *playing) started(id cluster.PodID, at moment.Instant) {
 
 // room says whether anybody in line may have room.
 func (p *playing) room() bool {
-	return slices.ContainsFunc(p.shapes, func(shape cluster.ShapeID) bool { return !p.isFull(shape) })
+	return slices.ContainsFunc(p.shapes, func(shape cluster.ShapeID) bool { return p.asking[shape] > 0 && !p.isFull(shape) })
 }
 
 // turn takes out of the line who comes next.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
@@ -74,16 +73,10 @@ func (o *outlook) sortQueues() {
 		}
 		o.queues[i] = append(o.queues[i], pod)
 	}
-	order := func(a, b cluster.PodID) int {
-		if o.before(a, b) {
-			return -1
-		}
-		return 1
-	}
 	for _, pods := range o.queues {
-		slices.SortFunc(pods, order)
+		slices.SortFunc(pods, o.compare)
 	}
-	slices.SortFunc(o.queues, func(a, b []cluster.PodID) int { return order(a[0], b[0]) })
+	slices.SortFunc(o.queues, func(a, b []cluster.PodID) int { return o.compare(a[0], b[0]) })
 }
 
 // heads lists the first of each queue that waits.
@@ -98,11 +91,6 @@ func (p *playing) heads() []cluster.PodID {
 		}
 	}
 	return out
-}
-
-func (o *outlook) before(a, b cluster.PodID) bool {
-	x, y := o.base.Pod(a), o.base.Pod(b)
-	return cmp.Or(-cmp.Compare(o.grades[a], o.grades[b]), cmp.Compare(x.Arrived, y.Arrived), cmp.Compare(x.Key, y.Key), cmp.Compare(a, b)) < 0
 }
 
 // yieldsTo says whether a run gives way to one that waits.
