@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/rivals"
@@ -23,6 +24,11 @@ type Head struct {
 	// Tiers are how long work runs before it is set back behind what has run for less;
 	// without any it never is.
 	Tiers rank.Tiers `json:"tiers,omitempty"`
+	// Reserve is for whom room is reserved. Foretells says that plans tell when those who
+	// wait are expected to start, InReviews that those of reviews alone do.
+	Reserve   engine.Reserve `json:"reserve,omitempty"`
+	Foretells bool           `json:"foretells,omitempty"`
+	InReviews bool           `json:"in_reviews,omitempty"`
 }
 
 // entry is any line after the first: an event, a cycle with its digest, or why

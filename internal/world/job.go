@@ -263,6 +263,9 @@ func (w *World) inherit(spec *cluster.PodSpec) {
 			class = w.ledger.SLA(w.interner.Symbols().Text(j.SLA))
 		}
 	}
+	if spec.Kind == 0 {
+		spec.Kind = own.Runs
+	}
 	w.promise(spec, class)
 	if spec.Queue == cluster.None && spec.Group != cluster.None {
 		spec.Queue = w.ledger.Group(spec.Group).Queue

@@ -73,7 +73,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	}
 	r.repair()
 	r.giveBack()
-	if p.Foretells {
+	if r.foretells() {
 		r.foretell()
 	}
 

@@ -14,6 +14,18 @@ func (p *Policy) Foretelling() *Policy {
 	return &out
 }
 
+// ForetellingInReviews returns the policy with start times in the plans of review cycles.
+func (p *Policy) ForetellingInReviews() *Policy {
+	out := p.Foretelling()
+	out.InReviews = true
+	return out
+}
+
+// foretells says whether a cycle looks ahead for start times.
+func (r *round) foretells() bool {
+	return r.policy.Foretells && (!r.policy.InReviews || r.cycle.Kind == decision.CycleReview)
+}
+
 // foretell says of all who wait when they are expected to start.
 func (r *round) foretell() {
 	var line []cluster.PodID

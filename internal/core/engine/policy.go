@@ -71,6 +71,9 @@ type Policy struct {
 
 	// Foretells says that a plan tells when those who wait are expected to start.
 	Foretells bool
+	// InReviews says that it tells so in review cycles alone: looking ahead takes longer
+	// than an arrival may wait.
+	InReviews bool
 
 	// Warms says by which rules pods go where what they need is cached, and what is
 	// fetched ahead; nil: nobody looks at caches. Warmth is what a micro-GPU counts in
