@@ -211,7 +211,7 @@ func (b *books) dismiss(key string, p *pod) {
 		b.tellWork(name, w, 0)
 		return
 	}
-	if id, named := b.world.Job(name); named && w.known {
+	if id, named := b.world.Job(name); named {
 		if j := b.world.View().Job(id); j.Named > 0 && !j.Over() {
 			b.lookSoon(name)
 			return // it may have ended well: whoever waits for it asks
@@ -302,8 +302,14 @@ func (b *books) workSeen(name string, state facts.Work, began, ended moment.Inst
 	}
 	recalled := world.JobRecalled{Name: name, Displaced: j.Displaced, Evictions: j.Evictions, Ran: j.Ran, Began: began}
 	switch {
-	case state == facts.WorkUnknown && w != nil && len(w.members) == 0:
-		b.forgetWork(name, w)
+	case state == facts.WorkUnknown && j.Members == 0: // it went without an end
+		if w != nil {
+			b.forgetWork(name, w)
+		}
+		if id, named := b.world.Job(name); named && b.world.View().Job(id).Began != 0 {
+			recalled.Began = 0
+			b.must(recalled)
+		}
 		return
 	case state == facts.WorkDone || state == facts.WorkFailed:
 		recalled.Ended = min(max(ended, began, 1), now)
