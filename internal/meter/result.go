@@ -69,6 +69,9 @@ type Result struct {
 	UnservedPct []float64  `json:"unserved_pct,omitempty"`
 	Queues      []QueueUse `json:"queues,omitempty"`
 
+	// Tidied is what moving pods came to, where it was asked for; static mode only.
+	Tidied *Tidied `json:"tidied,omitempty"`
+
 	// Sizes tells waiting by size of job, the smallest first.
 	Sizes []SizeWait `json:"sizes,omitempty"`
 
@@ -128,6 +131,19 @@ type QueueUse struct {
 	JCTMeanS        *float64 `json:"jct_mean_s,omitempty"`
 	// UsedGPU is the curve of what it held, at Result.SampledS.
 	UsedGPU []float64 `json:"used_gpu,omitempty"`
+}
+
+// Tidied is what it came to that pods were moved to make room.
+type Tidied struct {
+	// BudgetPermille is how many moves were allowed, in thousandths of the pods placed at
+	// any time, LeastMilli how much each had to place at least.
+	BudgetPermille float64 `json:"budget_permille"`
+	LeastMilli     int64   `json:"least_milli"`
+	Moves          int     `json:"moves"`
+	MovesPermille  float64 `json:"moves_permille"` // of the pods placed
+	PodsUnlocked   int     `json:"pods_unlocked"`  // placed by them
+	MilliUnlocked  int64   `json:"milli_unlocked"`
+	MilliPerMove   float64 `json:"milli_per_move"`
 }
 
 // SizeWait is how long jobs of one size waited in all (before they started, and

@@ -79,6 +79,7 @@ func (v *View) digest(beliefs bool) uint64 {
 			}
 		}
 	}
+	sum += v.movesDigest(0)
 	for i := range v.Claims.Len() {
 		if c := v.Claims.At(int32(i)); c.Node != None {
 			place := Placement{Node: c.Node, Grants: c.Grants}

@@ -73,6 +73,15 @@ const (
 	RoomReserved    // there is room, which is reserved for others whose turn was earlier
 )
 
+// LeavingHelps says whether somebody's leaving may undo what binds.
+func (c Code) LeavingHelps() bool {
+	switch c {
+	case QueueLimit, PolicyWaits, RoomReserved, GaveUp, Fits, VictimsLeave, BackingOff:
+		return false
+	}
+	return c.Future() == AfterRoom
+}
+
 // Future returns what has to happen before the answer of a code can change.
 func (c Code) Future() Future {
 	switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/share"
+	"github.com/headrace-dev/headrace/internal/core/tidy"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
@@ -72,6 +73,9 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 		r.borrow()
 	}
 	r.repair()
+	if p.Tidies != nil && c.Kind == decision.CycleReview {
+		r.tidy()
+	}
 	r.giveBack()
 	if r.foretells() {
 		r.foretell()
@@ -126,6 +130,7 @@ type round struct {
 	// closed holds, per kin and shape, what binds where relations leave no node.
 	closed map[tie]closed
 	ways   *yield.Search // who gives way; nil where nobody was looked for
+	movers *tidy.Search  // who moves; nil where nobody was looked for
 	// ahead is what is reserved; nil where nothing may be.
 	ahead *ahead
 }

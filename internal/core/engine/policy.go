@@ -6,6 +6,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/tidy"
 	"github.com/headrace-dev/headrace/internal/core/warm"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
@@ -65,6 +66,9 @@ type Policy struct {
 	// Lends says that running pods lend a quarter of their compute for a while before
 	// any is evicted.
 	Lends bool
+
+	// Tidies says by which rules running pods are moved where that pays. Nil: none are.
+	Tidies *tidy.Rules
 
 	// Reserve says for whom room is reserved that cannot start yet.
 	Reserve Reserve
