@@ -120,9 +120,13 @@ func writeTable(w io.Writer, results []meter.Result) error {
 	if len(results) == 0 {
 		return nil
 	}
+	results, tidied := apartTidied(results)
 	first := &results[0]
 	fmt.Fprintf(w, "%s, %s, %s mode, %s\n\n", first.Source, first.Workload, first.Mode, seedText(results))
-	if err := writeColumns(w, results, columns(first.Mode)); err != nil || first.Jobs == nil {
+	if err := writeColumns(w, results, columns(first.Mode)); err != nil {
+		return err
+	}
+	if err := writeTidied(w, results, tidied); err != nil || first.Jobs == nil {
 		return err
 	}
 	fmt.Fprint(w, "\nMean time without a place, by size of job, in seconds\n\n")

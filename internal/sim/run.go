@@ -41,6 +41,9 @@ type Config struct {
 	// Tidy moves pods where that pays, by these rules. Nil: none are moved, unless the
 	// policy moves some by itself.
 	Tidy *tidy.Rules
+	// TidyMoves is, in static mode, how many may move, in thousandths of those placed so
+	// far.
+	TidyMoves int64
 	// Failures of nodes and devices, in timed mode.
 	Failures Failures
 	// Without names ingredients of our own policy that the run leaves out.
@@ -105,6 +108,7 @@ type run struct {
 	result   meter.Result
 	capacity int64
 	learner  *learner
+	futile   map[cluster.ShapeID]uint64 // up to which change nobody's moving helped a shape
 }
 
 // Run runs a workload to its end.
@@ -168,7 +172,7 @@ func newRun(c Config) (*run, error) {
 		FragTarget: "typical pods of " + r.Target.Name, Detail: &meter.Detail{},
 	}
 	if c.Tidy != nil && c.Mode == Static {
-		r.result.Tidied = &meter.Tidied{}
+		r.result.Tidied, r.futile = &meter.Tidied{}, make(map[cluster.ShapeID]uint64)
 	}
 	r.result.Detail.Heat.Nodes = heatNodes(c.Workload)
 	return r, nil

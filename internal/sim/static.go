@@ -30,6 +30,7 @@ func (r *run) static() error {
 	}
 	r.result.Pods = len(pods)
 	m.report(&r.result)
+	r.reportTidied()
 	return nil
 }
 
@@ -57,7 +58,7 @@ func (r *run) offer(pod *trace.Pod, m *gauge) error {
 	}
 	if len(plan.Waiting) > 0 && r.Tidy != nil {
 		var err error
-		if snapshot, plan, err = r.tidy(pod, m); err != nil {
+		if snapshot, plan, err = r.tidy(pod, snapshot, plan, m); err != nil {
 			return err
 		}
 	}

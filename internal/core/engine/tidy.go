@@ -4,6 +4,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/tidy"
 )
 
@@ -17,7 +18,7 @@ func (p *Policy) Tidying(rules *tidy.Rules) *Policy {
 
 // tidy moves running pods where that makes room which is worth more than the moves.
 func (r *round) tidy() {
-	r.movers = tidy.New(r.txn, r.cycle, *r.policy.Tidies, movers{r})
+	r.movers = tidy.New(r.txn, r.cycle, *r.policy.Tidies, movers{r, make([]roominess, r.txn.View().Shapes.Len())})
 	if r.movers.Allowed() <= 0 {
 		return
 	}
@@ -79,7 +80,16 @@ func (r *round) unlock(pod cluster.PodID) bool {
 }
 
 // movers place pods for the search for moves.
-type movers struct{ *round }
+type movers struct {
+	*round
+	known []roominess // by shape
+}
+
+// roominess is whether any node takes a shape, as of a stand of the memo.
+type roominess struct {
+	stand uint64
+	roomy bool
+}
 
 func (m movers) tie(pod cluster.PodID) tie {
 	return tie{kin: m.txn.View().Ties(pod), shape: m.txn.View().Pod(pod).Spec.Shape}
@@ -92,16 +102,27 @@ func (m movers) Binds(pod cluster.PodID, node cluster.NodeID) decision.Reason {
 
 // Roomy says whether any node takes the pod's shape.
 func (m movers) Roomy(pod cluster.PodID) bool {
-	_, value := m.memo.best(m.txn.View(), m.txn.View().Pod(pod).Spec.Shape)
-	return value != unfit
+	shape, now := m.txn.View().Pod(pod).Spec.Shape, m.memo.stand()
+	of := &m.known[shape]
+	if of.stand != now {
+		_, value := m.memo.best(m.txn.View(), shape)
+		*of = roominess{stand: now, roomy: value != unfit}
+	}
+	return of.roomy
 }
 
-// Worth is the score of a node for a pod.
+// Worth is what a pod would put to use on a node that it fits, less what it would take
+// there from those who are expected, in micro-GPU; 0 where nothing is expected.
 func (m movers) Worth(pod cluster.PodID, node cluster.NodeID) int64 {
-	if value := m.memo.value(m.txn.View(), m.txn.View().Pod(pod).Spec.Shape, node); value != unfit {
-		return value
+	v := m.txn.View()
+	if v.Beliefs == nil || v.Beliefs.Worth == nil || m.policy.Scarce == nil {
+		return 0
 	}
-	return 0
+	shape := v.Pod(pod).Spec.Shape
+	m.memo.reprice(v)
+	prices := rank.PricesOf(v, &m.memo.counts)
+	loss := rank.LossOf(v, shape, node)
+	return -loss.Worth - prices.Of(loss.Takes)
 }
 
 // Put places a pod on a node.

@@ -37,11 +37,48 @@ func (r *room) plus(more *room) room {
 	return room{rest: r.rest.Plus(&more.rest), grants: append(slices.Clip(r.grants), more.grants...)}
 }
 
-// fieldOf looks at a node for a shape. Only pods that could go elsewhere are offered.
+// fieldOf looks at a node for a shape. Only pods that could go elsewhere are offered;
+// without any the rest is left out.
 func (s *Search) fieldOf(id cluster.NodeID, shape *cluster.Shape) field {
 	v := s.txn.View()
 	n := v.Node(id)
 	f := field{node: id, need: shape.Need, free: n.Free, plain: true}
+	for _, pod := range n.Pods {
+		if !s.hands.Roomy(pod) {
+			continue
+		}
+		p := v.Pod(pod)
+		if base := s.base.Pod(pod); base.Placement.Node != id || !base.Phase.Charged() {
+			continue // it came in this cycle
+		}
+		price, ok := s.PriceOf(pod)
+		if !ok {
+			continue
+		}
+		grants := make([]cluster.Grant, len(p.Placement.Grants))
+		for i, g := range p.Placement.Grants {
+			g.Device -= n.Spec.FirstDevice
+			grants[i] = g
+		}
+		f.offers = append(f.offers, offer{pod: pod, price: price, leaves: room{rest: v.Shape(p.Placement.Shape).Need, grants: grants}})
+	}
+	if len(f.offers) == 0 {
+		return f
+	}
+	f.ask(shape)
+	for i := range n.Spec.DeviceCount {
+		d := v.DeviceOf(n, i)
+		left, holders := d.FreeMilli, d.Holders
+		if d.Health != cluster.Healthy {
+			left, holders = -quantity.WholeGPU, 1<<30
+		}
+		f.left, f.holder = append(f.left, left), append(f.holder, holders)
+	}
+	return f
+}
+
+// ask says what a shape asks for of devices.
+func (f *field) ask(shape *cluster.Shape) {
 	for i := range shape.Devices {
 		r := &shape.Devices[i]
 		switch {
@@ -53,37 +90,15 @@ func (s *Search) fieldOf(id cluster.NodeID, shape *cluster.Shape) field {
 			f.plain = false
 		}
 	}
-	for i := range n.Spec.DeviceCount {
-		d := v.DeviceOf(n, i)
-		left, holders := d.FreeMilli, d.Holders
-		if d.Health != cluster.Healthy {
-			left, holders = -quantity.WholeGPU, 1<<30
-		}
-		f.left, f.holder = append(f.left, left), append(f.holder, holders)
-	}
-	for _, pod := range n.Pods {
-		p := v.Pod(pod)
-		if base := s.base.Pod(pod); base.Placement.Node != id || !base.Phase.Charged() {
-			continue // it came in this cycle
-		}
-		price, ok := s.PriceOf(pod)
-		if !ok || !s.hands.Roomy(pod) {
-			continue
-		}
-		grants := make([]cluster.Grant, len(p.Placement.Grants))
-		for i, g := range p.Placement.Grants {
-			g.Device -= n.Spec.FirstDevice
-			grants[i] = g
-		}
-		f.offers = append(f.offers, offer{pod: pod, price: price, leaves: room{rest: v.Shape(p.Placement.Shape).Need, grants: grants}})
-	}
-	return f
 }
 
 // enough says whether there would be room if all left that may.
-func (f *field) enough(n int) bool {
+func (f *field) enough() bool {
+	if len(f.offers) == 0 {
+		return false
+	}
 	all := room{}
-	for i := range f.offers[:n] {
+	for i := range f.offers {
 		all = all.plus(&f.offers[i].leaves)
 	}
 	return f.holds(&all)

@@ -17,7 +17,8 @@ type Hands interface {
 	Binds(pod cluster.PodID, node cluster.NodeID) decision.Reason
 	// Roomy says whether any node takes a pod's shape now.
 	Roomy(pod cluster.PodID) bool
-	// Worth is how good a node is for a waiting pod that it takes; higher is better.
+	// Worth is what a waiting pod would put to use on a node that takes it, less what it
+	// would take there from those who are expected, in micro-GPU; 0 where nobody is.
 	Worth(pod cluster.PodID, node cluster.NodeID) int64
 	// Put places a waiting pod on a node, or says that it cannot.
 	Put(pod cluster.PodID, node cluster.NodeID) bool
@@ -152,10 +153,8 @@ func (s *Search) Unlock(g *Goal, nodes []cluster.NodeID) *Set {
 	for size := int32(1); size <= most && int64(size)*s.rules.Price <= g.Gain && !s.GaveUp(); size++ {
 		l := lister{search: s, goal: g}
 		for i := range fields {
-			if f := &fields[i]; f.enough(len(f.offers)) {
-				l.field = f
-				l.list(0, int(size), room{})
-			}
+			l.field = &fields[i]
+			l.list(0, int(size), room{})
 		}
 		if l.best != nil {
 			return l.best
@@ -170,10 +169,12 @@ func (s *Search) fields(g *Goal, nodes []cluster.NodeID) []field {
 	shape := v.Shape(v.Pod(g.Pod).Spec.Shape)
 	var out []field
 	look := func(id cluster.NodeID) {
-		if n := v.Node(id); n.TakesWork() && len(n.Pods) > 0 && s.hands.Binds(g.Pod, id).Code.LeavingHelps() {
-			if f := s.fieldOf(id, shape); len(f.offers) > 0 {
-				out = append(out, f)
-			}
+		if n := v.Node(id); !n.TakesWork() || len(n.Pods) == 0 {
+			return
+		}
+		f := s.fieldOf(id, shape)
+		if f.enough() && s.hands.Binds(g.Pod, id).Code.LeavingHelps() {
+			out = append(out, f)
 		}
 	}
 	if nodes == nil {
