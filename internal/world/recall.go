@@ -65,6 +65,10 @@ type IntentRecalled struct {
 	Budget             string
 	// Outstanding says that what is left of the budget does not count it yet.
 	Outstanding bool
+	// Target is where the pod is to be next, with the decision that takes it there.
+	Target *Place         `json:",omitempty"`
+	Bind   uint64         `json:",omitempty"`
+	Until  moment.Instant `json:",omitempty"`
 }
 
 // GroupRecalled is what was written down of a group: whether it has run, until when it
@@ -131,6 +135,9 @@ func (w *World) Commitments() []Event {
 		if v.Queue(w.queues[name]).Overdrawn {
 			excused.Queues = append(excused.Queues, name)
 		}
+	}
+	if moves := v.Moves(); len(moves) > 0 {
+		out = append(out, MovesRecalled{At: slices.Clone(moves)})
 	}
 	return append(out, excused)
 }
@@ -206,6 +213,9 @@ func (w *World) intentRecalled(in *cluster.Intent) IntentRecalled {
 	}
 	if place := w.placeOf(spec, &in.Place); place != nil {
 		e.Place = *place
+	}
+	if t := in.Target; t != nil {
+		e.Target, e.Bind, e.Until = w.placeOf(spec, &t.Place), t.Bind, t.Until
 	}
 	if in.Budget != cluster.None {
 		b := v.Budgets.At(int32(in.Budget))
@@ -338,6 +348,13 @@ func (e IntentRecalled) apply(w *World) error {
 			in.Told--
 		}
 	}
+	var target *cluster.Target
+	if e.Target != nil {
+		target = &cluster.Target{Bind: e.Bind, Until: e.Until}
+		if target.Place, err = w.placement(p.Spec, e.Target); err != nil || e.Action != cluster.ActionEvict {
+			return fmt.Errorf("pod %s: %v: target on %s: only of an eviction, and a place that is there: %w", e.Pod, e.Action, e.Target.Node, err)
+		}
+	}
 	reuse := cluster.IntentID(cluster.None)
 	if n := len(w.freeIntents); n > 0 {
 		reuse = w.freeIntents[n-1]
@@ -345,6 +362,9 @@ func (e IntentRecalled) apply(w *World) error {
 	}
 	row := w.ledger.AddIntent(in, reuse)
 	w.ledger.EditPod(id).Intent = row
+	if target != nil {
+		w.ledger.Keep(row, target)
+	}
 	if e.Action != cluster.ActionHold {
 		w.underWay[e.ID] = row
 	}

@@ -74,6 +74,7 @@ func (v *View) digest(beliefs bool) uint64 {
 			if v.outstanding(in) {
 				sum += chance.Hash(31, in.ID, v.Budgets.At(int32(in.Budget)).Key)
 			}
+			sum += v.targetDigest(in)
 			for _, id := range in.After {
 				sum += chance.Hash(24, in.ID, in.Together, id)
 			}

@@ -257,6 +257,8 @@ type Intent struct {
 	// Before is, of a resize that gives back, what the pod held: it is charged with
 	// Place from the start. Of one that lends it is Nowhere.
 	Before Placement
+	// Target is, of an eviction, where the pod is to be next; nil: nowhere in particular.
+	Target *Target `json:",omitempty"`
 	// Budget is, of an eviction, what it counts against, as it was Told then.
 	Budget BudgetID
 	Told   uint32

@@ -44,6 +44,29 @@ type Explanation struct {
 	RunnersUp []RunnerUp `json:",omitempty"`
 	// Yield says of an eviction for whom it is and what it costs.
 	Yield *Yield `json:",omitempty"`
+	// Move says of an eviction and the bind after it why the pod moves.
+	Move *Move `json:",omitempty"`
+}
+
+// Move is why a pod that runs goes elsewhere.
+type Move struct {
+	// For names the pod, or group, that gets the room; empty where it is for nobody yet.
+	For string `json:",omitempty"`
+	// Node is what is free as a whole by it; empty where that is not what it is for.
+	Node string `json:",omitempty"`
+	// Gain is what all moves that are made for one thing put to use together, Price what
+	// they cost, in milli-GPU-seconds.
+	Gain, Price int64
+	Moves       int32 // how many there are
+}
+
+// Describe says why.
+func (m *Move) Describe() string {
+	what := "to make room for " + m.For
+	if m.Node != "" {
+		what = "to leave node " + m.Node + " empty"
+	}
+	return fmt.Sprintf("moves %s: gain %d milli-GPU-seconds, price %d, %d in all", what, m.Gain, m.Price, m.Moves)
 }
 
 // Yield is why a pod gives way.
@@ -85,6 +108,9 @@ type Decision struct {
 	// Yields says of an eviction that the room is for binds of the same plan: when
 	// these come to nothing before it has begun, it is not carried out.
 	Yields bool `json:",omitempty"`
+	// Target is, of an eviction, where the pod is to be next: room that is kept for it from
+	// the moment this is accepted.
+	Target *cluster.Target `json:",omitempty"`
 	// GoneBy is, of a bind in room that is reserved for others, from when on it is.
 	GoneBy moment.Instant `json:",omitempty"`
 	// Save asks, with an eviction, to save the state of the work first: the pod goes
@@ -242,6 +268,9 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 		if c.From.Placed() {
 			d := newDecision(cycle, t, c.Pod, cluster.ActionEvict, c.From, explain)
 			leaving[c.From.Node] = append(leaving[c.From.Node], d.ID)
+			if c.To.Placed() && d.Because.Move != nil {
+				d.Target = &cluster.Target{Place: c.To, Bind: idOf(cycle, t, c.Pod, cluster.ActionBind), Until: moment.Never}
+			}
 			evictions = append(evictions, eviction{d.ID, c.Pod, c.From.Node})
 			plan.Decisions = append(plan.Decisions, d)
 		}
@@ -252,6 +281,9 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 				d.After = minded(t.View(), kin, evictions, c.To.Node)
 			}
 			d.After = limited(t.View(), c.Pod, evictions, d.After)
+			if d.Because.Move != nil {
+				d.After = []uint64{idOf(cycle, t, c.Pod, cluster.ActionEvict)} // its room is free, and it is within its limits
+			}
 			binds = append(binds, d)
 		}
 	}
@@ -322,11 +354,17 @@ func minded(v *cluster.View, kin cluster.KinID, evictions []eviction, node clust
 	return out
 }
 
+// idOf is the id of a decision about a pod.
+func idOf(cycle Cycle, t *cluster.Txn, id cluster.PodID, action cluster.Action) uint64 {
+	p := t.Base().Pod(id)
+	return chance.Hash(cycle.Number, p.Key, uint64(p.Attempt), uint64(action))
+}
+
 func newDecision(cycle Cycle, t *cluster.Txn, id cluster.PodID, action cluster.Action, place cluster.Placement, explain func(cluster.PodID) Explanation) Decision {
 	base := t.Base()
 	p := base.Pod(id)
 	return Decision{
-		ID:       chance.Hash(cycle.Number, p.Key, uint64(p.Attempt), uint64(action)),
+		ID:       idOf(cycle, t, id, action),
 		Action:   action,
 		Pod:      id,
 		Subject:  p.Key,

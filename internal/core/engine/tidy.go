@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
-	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/gang"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/tidy"
 )
 
@@ -18,12 +21,17 @@ func (p *Policy) Tidying(rules *tidy.Rules) *Policy {
 
 // tidy moves running pods where that makes room which is worth more than the moves.
 func (r *round) tidy() {
-	r.movers = tidy.New(r.txn, r.cycle, *r.policy.Tidies, movers{r, make([]roominess, r.txn.View().Shapes.Len())})
-	if r.movers.Allowed() <= 0 {
-		return
-	}
-	if r.policy.Tidies.For&tidy.Waiting != 0 {
+	rules := r.policy.Tidies
+	r.movers = tidy.New(r.txn, r.cycle, *rules, &movers{round: r, known: make([]roominess, r.txn.View().Shapes.Len())})
+	if rules.For&tidy.Waiting != 0 {
 		r.tidyForWaiting()
+	}
+	for rules.For&tidy.Nodes != 0 && r.movers.Allowed() > 0 {
+		set := r.movers.Empty()
+		if set == nil {
+			break
+		}
+		r.tellMoves(set, "", set.Gain, r.txn.View().Node(set.Node).Spec.Name)
 	}
 }
 
@@ -35,28 +43,45 @@ func (r *round) tidyForWaiting() {
 			line = append(line, w.Pod)
 		}
 	}
-	if len(line) == 0 {
+	if len(line) == 0 || r.movers.Allowed() <= 0 {
 		return
 	}
 	r.lineUp(line)
-	served := make(map[cluster.PodID]bool)
-	for pod, more := r.next(); more && !r.movers.GaveUp(); pod, more = r.next() {
-		if r.placed(pod) || r.waitingUnit(pod) != cluster.None {
-			continue
-		}
-		if r.unlock(pod) {
-			served[pod] = true
+	refused := make(map[claimant]bool) // nobody's moving helps those who ask alike, until somebody has moved
+	units := make(map[cluster.GroupID]bool)
+	any := false
+	for pod, more := r.next(); more && !r.movers.GaveUp() && r.movers.Allowed() > 0; pod, more = r.next() {
+		spec := r.txn.View().Pod(pod).Spec
+		of := claimant{of: tie{kin: r.txn.View().Ties(pod), shape: spec.Shape}, queue: spec.Queue}
+		unit := r.waitingUnit(pod)
+		switch {
+		case r.placed(pod) || r.orphaned(pod) || unit == cluster.None && refused[of] || unit != cluster.None && units[unit]:
+		case unit != cluster.None && r.unlockUnit(unit), unit == cluster.None && r.unlock(pod):
+			any = true
+			clear(refused)
+		case unit != cluster.None:
+			units[unit] = true
+		default:
+			refused[of] = true
 		}
 	}
 	r.line = turns{}
-	if len(served) == 0 {
-		return
+	if any {
+		r.stillWaiting()
 	}
+}
+
+// stillWaiting drops those who have got a place from those who wait.
+func (r *round) stillWaiting() {
 	kept := r.waiting[:0]
 	for _, w := range r.waiting {
-		if !served[w.Pod] {
-			kept = append(kept, w)
+		if r.placed(w.Pod) {
+			continue
 		}
+		if w.Why.Members > 0 && r.waitingUnit(w.Pod) == cluster.None {
+			w.Why = r.binding(w.Pod) // its group has started without it
+		}
+		kept = append(kept, w)
 	}
 	r.waiting = kept
 }
@@ -72,92 +97,103 @@ func (r *round) unlock(pod cluster.PodID) bool {
 	if set == nil || !r.movers.Carry(&g, set) {
 		return false
 	}
-	for i := range set.Moves {
-		m := &set.Moves[i]
-		r.because[m.Pod] = decision.Explanation{Policy: r.policy.Name}
-	}
+	r.tellMoves(set, v.Pod(pod).Spec.Name, g.Gain, "")
 	return true
 }
 
-// movers place pods for the search for moves.
-type movers struct {
-	*round
-	known []roominess // by shape
-}
-
-// roominess is whether any node takes a shape, as of a stand of the memo.
-type roominess struct {
-	stand uint64
-	roomy bool
-}
-
-func (m movers) tie(pod cluster.PodID) tie {
-	return tie{kin: m.txn.View().Ties(pod), shape: m.txn.View().Pod(pod).Spec.Shape}
-}
-
-// Binds says what keeps a pod off a node.
-func (m movers) Binds(pod cluster.PodID, node cluster.NodeID) decision.Reason {
-	return m.check(m.tie(pod), node)
-}
-
-// Roomy says whether any node takes the pod's shape.
-func (m movers) Roomy(pod cluster.PodID) bool {
-	shape, now := m.txn.View().Pod(pod).Spec.Shape, m.memo.stand()
-	of := &m.known[shape]
-	if of.stand != now {
-		_, value := m.memo.best(m.txn.View(), shape)
-		*of = roominess{stand: now, roomy: value != unfit}
+// tellMoves says why pods move.
+func (r *round) tellMoves(set *tidy.Set, taker string, gain int64, node string) {
+	for i := range set.Moves {
+		because := r.because[set.Moves[i].Pod]
+		because.Policy = r.policy.Name
+		because.Move = &decision.Move{For: taker, Node: node, Gain: gain, Price: set.Price, Moves: int32(len(set.Moves))}
+		r.explain(set.Moves[i].Pod, because)
 	}
-	return of.roomy
 }
 
-// Worth is what a pod would put to use on a node that it fits, less what it would take
-// there from those who are expected, in micro-GPU; 0 where nothing is expected.
-func (m movers) Worth(pod cluster.PodID, node cluster.NodeID) int64 {
-	v := m.txn.View()
-	if v.Beliefs == nil || v.Beliefs.Worth == nil || m.policy.Scarce == nil {
-		return 0
-	}
-	shape := v.Pod(pod).Spec.Shape
-	m.memo.reprice(v)
-	prices := rank.PricesOf(v, &m.memo.counts)
-	loss := rank.LossOf(v, shape, node)
-	return -loss.Worth - prices.Of(loss.Takes)
-}
-
-// Put places a pod on a node.
-func (m movers) Put(pod cluster.PodID, node cluster.NodeID) bool {
-	return m.take(pod, m.txn.View().Pod(pod).Spec.Shape, node, cluster.None)
-}
-
-// Settle places a pod where it is best.
-func (m movers) Settle(pod cluster.PodID) (cluster.NodeID, int64) {
-	shape := m.txn.View().Pod(pod).Spec.Shape
-	m.full[shape] = nil // room has come back
-	if m.isFull(shape) || !fit.Queue(m.txn.View(), pod, shape).None() {
-		return cluster.None, 0
-	}
-	node := m.choose(pod, shape)
-	if node == cluster.None {
-		return cluster.None, 0
-	}
-	worth := m.Worth(pod, node)
-	if !m.take(pod, shape, node, cluster.None) {
-		return cluster.None, 0
-	}
-	return node, worth
-}
-
-// Lift takes a running pod off its node.
-func (m movers) Lift(pod cluster.PodID) bool {
-	node := m.txn.View().Pod(pod).Placement.Node
-	if m.txn.Evict(pod) != nil {
+// unlockUnit makes room for what a unit lacks of its minimum, in the first of its domains
+// where moves are worth it: who moves is found member by member, then the unit starts as
+// it does wherever there is room.
+func (r *round) unlockUnit(unit cluster.GroupID) bool {
+	own := &r.squads[unit]
+	if r.lacking(unit) != nil || len(own.members) == 0 {
 		return false
 	}
-	m.memo.touch(node)
-	m.used(m.txn.View().Pod(pod).Spec.Queue)
-	return true
+	v, gain := r.txn.View(), int64(0)
+	missing := int(v.TreeMinimum(unit) - v.Group(unit).TreePlaced)
+	members := slices.Clone(own.members)
+	r.inOrder(members)
+	for _, pod := range members[:min(max(missing, 0), len(members))] {
+		gain += r.movers.GainOf(pod)
+	}
+	s := &sweep{round: r}
+	domains := s.domainsOf(unit)
+	for i := 0; i < len(domains) && !r.movers.GaveUp(); i++ {
+		d := &domains[i]
+		moves := r.guessMoves(members, missing, d.nodes, gain)
+		if moves == nil || moves.Price > gain {
+			continue
+		}
+		why := own.why
+		own.why = nil
+		if r.attempt(func() bool {
+			return r.movers.Move(moves, func() bool { return s.startIn(unit, d.spot) })
+		}) {
+			r.tellMoves(moves, v.Group(unit).Name, gain, "")
+			return true
+		}
+		own.why = why
+	}
+	return false
 }
 
-// Attempt does something that leaves all as it was where it says no.
-func (m movers) Attempt(do func() bool) bool { return m.attempt(do) }
+// guessMoves is who moves in some nodes where members find room one by one; nil where
+// not enough of them do, or nobody moves. Everything is as before afterwards.
+func (r *round) guessMoves(members []cluster.PodID, missing int, nodes []cluster.NodeID, gain int64) *tidy.Set {
+	all := &tidy.Set{Gain: gain}
+	var sets []*tidy.Set
+	r.attempt(func() bool {
+		for _, pod := range members {
+			if missing == 0 {
+				break
+			}
+			shape := r.txn.View().Pod(pod).Spec.Shape
+			if !fit.Queue(r.txn.View(), pod, shape).None() {
+				continue
+			}
+			if node := r.chooseAmong(pod, shape, gang.Where{Nodes: nodes, Island: cluster.None}); node != cluster.None && r.take(pod, shape, node, cluster.None) {
+				missing--
+				continue
+			}
+			g := tidy.Goal{Pod: pod, Gain: gain - all.Price}
+			set := r.movers.Unlock(&g, nodes)
+			if set == nil || !r.movers.Carry(&g, set) {
+				continue
+			}
+			sets = append(sets, set)
+			all.Moves, all.Price = append(all.Moves, set.Moves...), all.Price+set.Price
+			missing--
+		}
+		return false
+	})
+	for _, set := range sets {
+		r.movers.Forget(set)
+	}
+	if missing > 0 || len(all.Moves) == 0 || len(all.Moves) > int(r.policy.Tidies.AtOnce) {
+		return nil
+	}
+	return all
+}
+
+// timeMove says of an eviction that moves a pod who saves its work first, and until when
+// its next place is kept; and when it is gone.
+func (r *round) timeMove(d *decision.Decision) (gone moment.Instant) {
+	d.Yields, gone = d.Because.Move.For != "", r.cycle.Now
+	if until, saves := r.movers.SavesFirst(d.Pod); saves {
+		d.Save, d.Deadline, gone = true, until, until
+	}
+	if d.Target != nil {
+		d.Target.Until = gone.Add(r.policy.hold())
+	}
+	return gone
+}

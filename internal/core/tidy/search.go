@@ -2,7 +2,6 @@ package tidy
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
@@ -22,9 +21,12 @@ type Hands interface {
 	Worth(pod cluster.PodID, node cluster.NodeID) int64
 	// Put places a waiting pod on a node, or says that it cannot.
 	Put(pod cluster.PodID, node cluster.NodeID) bool
-	// Settle places a waiting pod where it is best, and says how good that is; None where
-	// nothing takes it.
-	Settle(pod cluster.PodID) (node cluster.NodeID, worth int64)
+	// Settle places a waiting pod where it is best of the nodes that pass, and says how good
+	// that is; None where nothing takes it.
+	Settle(pod cluster.PodID, pass func(cluster.NodeID) bool) (node cluster.NodeID, worth int64)
+	// Still says whether nobody leaves a node, in this plan or by an earlier one: what is
+	// free there is free now.
+	Still(node cluster.NodeID) bool
 	// Lift takes a running pod off its node, or says that it cannot.
 	Lift(pod cluster.PodID) bool
 	// Attempt does something that leaves all as it was where it says no.
@@ -169,7 +171,7 @@ func (s *Search) fields(g *Goal, nodes []cluster.NodeID) []field {
 	shape := v.Shape(v.Pod(g.Pod).Spec.Shape)
 	var out []field
 	look := func(id cluster.NodeID) {
-		if n := v.Node(id); !n.TakesWork() || len(n.Pods) == 0 {
+		if n := v.Node(id); !n.TakesWork() || len(n.Pods) == 0 || !s.hands.Still(id) {
 			return
 		}
 		f := s.fieldOf(id, shape)
@@ -222,7 +224,7 @@ func (l *lister) try() {
 	for _, o := range l.picked {
 		price += o.price
 	}
-	if price > l.goal.Gain || l.best != nil && price > l.best.Price || !s.borne(l.picked) {
+	if price > l.goal.Gain || l.best != nil && price > l.best.Price {
 		return
 	}
 	s.left--
@@ -231,29 +233,15 @@ func (l *lister) try() {
 		set.Moves = append(set.Moves, Move{Pod: o.pod, From: l.field.node, Price: o.price})
 		set.tie += chance.Mix(chance.Fold(s.base.Pod(o.pod).Key, uint64(s.cycle.Seed)))
 	}
+	if !s.bears(set.Moves) {
+		return
+	}
 	s.hands.Attempt(func() bool {
 		if s.perform(l.goal, set) && (l.best == nil || set.compare(l.best) < 0) {
 			l.best = set
 		}
 		return false
 	})
-}
-
-// borne says whether budgets bear pods together.
-func (s *Search) borne(picked []*offer) bool {
-	if len(picked) < 2 {
-		return true
-	}
-	counted := make(map[cluster.BudgetID]int32)
-	for _, o := range picked {
-		p := s.base.Pod(o.pod)
-		if b := s.base.BudgetOf(p); b != nil {
-			if counted[p.Budget]++; s.spent[p.Budget]+counted[p.Budget] > b.Left {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // perform does what a set says, and writes down where the pods went and what it is
@@ -274,21 +262,7 @@ func (s *Search) perform(g *Goal, set *Set) bool {
 	if !s.hands.Put(g.Pod, set.Node) {
 		return false
 	}
-	v := s.txn.View()
-	slices.SortStableFunc(set.Moves, func(a, b Move) int {
-		x, y := s.base.Pod(a.Pod), s.base.Pod(b.Pod)
-		return cmp.Or(-cmp.Compare(v.Shape(x.Spec.Shape).Milli(), v.Shape(y.Spec.Shape).Milli()), cmp.Compare(x.Key, y.Key), cmp.Compare(a.Pod, b.Pod))
-	})
-	for i := range set.Moves {
-		m := &set.Moves[i]
-		to, worth := s.hands.Settle(m.Pod)
-		if to == cluster.None {
-			return false
-		}
-		m.To = to
-		set.Worth += worth
-	}
-	return true
+	return s.settle(set)
 }
 
 // Carry makes the moves of a set and places its goal; or, where the set is out of date,
@@ -298,6 +272,38 @@ func (s *Search) Carry(g *Goal, set *Set) bool {
 		return false
 	}
 	s.note(set)
+	return true
+}
+
+// Move lifts who moves, lets room be taken, and settles them elsewhere; or nothing
+// changes.
+func (s *Search) Move(set *Set, take func() bool) bool {
+	done := s.hands.Attempt(func() bool {
+		for i := range set.Moves {
+			if !s.hands.Lift(set.Moves[i].Pod) {
+				return false
+			}
+		}
+		return take() && s.settle(set)
+	})
+	if done {
+		s.note(set)
+	}
+	return done
+}
+
+// settle places those who were lifted, the largest first, and writes down where.
+func (s *Search) settle(set *Set) bool {
+	s.largestFirst(set.Moves)
+	for i := range set.Moves {
+		m := &set.Moves[i]
+		to, worth := s.hands.Settle(m.Pod, func(node cluster.NodeID) bool { return node != m.From && s.hands.Still(node) })
+		if to == cluster.None {
+			return false
+		}
+		m.To = to
+		set.Worth += worth
+	}
 	return true
 }
 
@@ -311,4 +317,22 @@ func (s *Search) note(set *Set) {
 			s.spent[p.Budget]++
 		}
 	}
+}
+
+// Forget forgets moves that were carried out: they are undone in the transaction.
+func (s *Search) Forget(set *Set) {
+	for i := range set.Moves {
+		m := &set.Moves[i]
+		delete(s.moved, m.Pod)
+		s.allowed++
+		if p := s.base.Pod(m.Pod); p.Budget != cluster.None {
+			s.spent[p.Budget]--
+		}
+	}
+}
+
+// SavesFirst says whether a pod that moves is better asked to save its state before it
+// goes, and until when it has time for that.
+func (s *Search) SavesFirst(id cluster.PodID) (until moment.Instant, saves bool) {
+	return s.base.SavesFirst(s.base.Pod(id), s.cycle.Now, s.rules.Grace)
 }
