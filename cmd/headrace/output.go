@@ -94,6 +94,7 @@ func columns(mode string) []column {
 		column{"p50 s", 0, optional(jobFigure(func(r *meter.Result) *float64 { return r.JCTP50S }))},
 		column{"p99 s", 0, optional(func(r *meter.Result) *float64 { return r.JCTP99S })},
 		column{"not served %", 1, optional(func(r *meter.Result) *float64 { return r.UnservedMeanPct })},
+		column{"moves", 0, optional(func(r *meter.Result) *float64 { return r.Moves })},
 		column{"evictions/job", 3, optional(func(r *meter.Result) *float64 { return r.EvictionsPerJob })},
 		column{"lost GPU-h", 0, optional(func(r *meter.Result) *float64 { return r.LostGPUH })},
 		column{"of preempted %", 2, func(r *meter.Result) float64 {

@@ -60,6 +60,8 @@ type Result struct {
 	PreemptedGPUH    *float64 `json:"preempted_gpu_h,omitempty"`
 	LostGPUH         *float64 `json:"lost_gpu_h,omitempty"`
 	LostPerPreempted *float64 `json:"lost_per_preempted,omitempty"`
+	// Moves counts pods that were moved to make room; timed mode, where that is on.
+	Moves *float64 `json:"moves,omitempty"`
 
 	// Of queues that deserve something.
 	UnservedMeanPct *float64 `json:"unserved_mean_pct,omitempty"`

@@ -32,7 +32,7 @@ func policies() []policyRow {
 func policyStatements() []statement {
 	return []statement{
 		{"policy", form{
-			usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all] [foretell] [warm=off|place,beside,ahead] [tidy[=waiting|nodes|all]] [moves=N] [moves-per-hour=N] [move-price=N]", least: 1, most: 1,
+			usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all] [foretell] [warm=off|place,beside,ahead] [tidy[=waiting|demand|nodes|all]] [moves=N] [moves-per-hour=N] [move-price=N]", least: 1, most: 1,
 			fields: []string{"seed", "reserve", "warm", "tidy", "moves", "moves-per-hour", "move-price"},
 			flags:  []string{"preempt", "stay", "lend", "foretell", "tidy"},
 		}, true, (*interp).setPolicy},

@@ -85,3 +85,18 @@ func (r *run) reportTidied() {
 		t.MovesPermille = 1000 * float64(t.Moves) / float64(r.result.Placed)
 	}
 }
+
+// countMoves counts, in timed mode, the pods that are told to move.
+func (c *clock) countMoves(bundle []decision.Decision) {
+	if c.decider.Tidies == nil {
+		return
+	}
+	if c.result.Moves == nil {
+		c.result.Moves = new(float64)
+	}
+	for i := range bundle {
+		if d := &bundle[i]; d.Action == cluster.ActionEvict && d.Because.Move != nil {
+			*c.result.Moves++
+		}
+	}
+}

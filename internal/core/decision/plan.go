@@ -50,7 +50,8 @@ type Explanation struct {
 
 // Move is why a pod that runs goes elsewhere.
 type Move struct {
-	// For names the pod, or group, that gets the room; empty where it is for nobody yet.
+	// For names the pod, or group, that gets the room; empty where it is for nobody yet:
+	// for those who are expected.
 	For string `json:",omitempty"`
 	// Node is what is free as a whole by it; empty where that is not what it is for.
 	Node string `json:",omitempty"`
@@ -63,7 +64,10 @@ type Move struct {
 // Describe says why.
 func (m *Move) Describe() string {
 	what := "to make room for " + m.For
-	if m.Node != "" {
+	switch {
+	case m.For == "" && m.Node == "":
+		what = "to leave better room for those who are expected"
+	case m.Node != "":
 		what = "to leave node " + m.Node + " empty"
 	}
 	return fmt.Sprintf("moves %s: gain %d milli-GPU-seconds, price %d, %d in all", what, m.Gain, m.Price, m.Moves)

@@ -26,6 +26,13 @@ func (r *round) tidy() {
 	if rules.For&tidy.Waiting != 0 {
 		r.tidyForWaiting()
 	}
+	for rules.For&tidy.Demand != 0 && r.movers.Allowed() > 0 {
+		set := r.movers.Improve()
+		if set == nil {
+			break
+		}
+		r.tellMoves(set, "", set.Gain, "")
+	}
 	for rules.For&tidy.Nodes != 0 && r.movers.Allowed() > 0 {
 		set := r.movers.Empty()
 		if set == nil {
