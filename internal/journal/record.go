@@ -51,7 +51,7 @@ func kinds() map[string]world.Event {
 		"device_health": world.DeviceHealth{}, "domain_added": world.DomainAdded{}, "evicted": world.Evicted{},
 		"facts_known": world.FactsKnown{}, "hold_dropped": world.HoldDropped{}, "interned": world.Interned{},
 		"group_added": world.GroupAdded{}, "group_changed": world.GroupChanged{}, "group_removed": world.GroupRemoved{},
-		"job_added": world.JobAdded{}, "job_changed": world.JobChanged{}, "job_checkpointed": world.JobCheckpointed{}, "job_removed": world.JobRemoved{}, "job_ended": world.JobEnded{},
+		"job_added": world.JobAdded{}, "job_changed": world.JobChanged{}, "job_checkpointed": world.JobCheckpointed{}, "job_measured": world.JobMeasured{}, "job_removed": world.JobRemoved{}, "job_ended": world.JobEnded{},
 		"learned": world.Learned{}, "lost": world.Lost{}, "node_added": world.NodeAdded{}, "node_changed": world.NodeChanged{}, "node_life": world.NodeLife{},
 		"node_removed": world.NodeRemoved{}, "pod_added": world.PodAdded{}, "pod_changed": world.PodChanged{}, "pod_found": world.PodFound{}, "pod_removed": world.PodRemoved{},
 		"budget_known": world.BudgetKnown{}, "evict_refused": world.EvictRefused{}, "resized": world.Resized{}, "resize_refused": world.ResizeRefused{}, "guarded": world.Guarded{},

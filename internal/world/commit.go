@@ -22,6 +22,9 @@ func (e Accepted) apply(w *World) error {
 	if d.Action == cluster.ActionPrefetch {
 		return w.acceptPrefetch(d)
 	}
+	if d.Action == cluster.ActionScale {
+		return w.acceptScale(d)
+	}
 	p, err := w.subject(d)
 	if err != nil {
 		return err

@@ -49,6 +49,7 @@ type PodRecalled struct {
 	Ran             moment.Span
 	Refused, Kept   Setback
 	GoneBy          moment.Instant `json:",omitempty"`
+	Busy            cluster.Gauge  `json:",omitzero"`
 }
 
 // IntentRecalled is a decision that is under way.
@@ -90,6 +91,7 @@ type JobRecalled struct {
 	Ran          moment.Span
 	Began, Ended moment.Instant `json:",omitzero"`
 	Failed       bool           `json:",omitzero"`
+	Sizing       *Sizing        `json:",omitempty"` // nil: nothing was decided or measured
 }
 
 // Excused says which nodes and queues facts have overdrawn.
@@ -100,10 +102,10 @@ func (w *World) Commitments() []Event {
 	v := w.View()
 	var out []Event
 	for _, name := range sortedKeys(w.jobs) {
-		if j := v.Job(w.jobs[name]); j.Known && (j.Evictions > 0 || j.Ran > 0) || j.Began != 0 || j.Ended != 0 {
+		if j := v.Job(w.jobs[name]); j.Known && (j.Evictions > 0 || j.Ran > 0 || j.Progress > 0 || j.Sizing != (cluster.Sizing{})) || j.Began != 0 || j.Ended != 0 {
 			out = append(out, JobRecalled{
 				Name: name, Displaced: j.Displaced, Evictions: j.Evictions, Ran: j.Ran,
-				Began: j.Began, Ended: j.Ended, Failed: j.State == cluster.JobFailed,
+				Began: j.Began, Ended: j.Ended, Failed: j.State == cluster.JobFailed, Sizing: w.sizingRecalled(j),
 			})
 		}
 	}
@@ -160,7 +162,7 @@ func (w *World) recalled(id cluster.PodID) PodRecalled {
 	e := PodRecalled{
 		Name: p.Spec.Name, Phase: p.Phase, Place: w.placeOf(p.Spec, &p.Placement), Reserved: p.Reserved, Attempt: p.Attempt,
 		Arrived: p.Arrived, Bound: p.Bound, Started: p.Started, Repaid: p.Repaid, Displaced: p.Displaced, Evictions: p.Evictions, Ran: p.Ran,
-		Refused: w.setback(&p.Refused), Kept: w.setback(&p.Kept), GoneBy: p.GoneBy,
+		Refused: w.setback(&p.Refused), Kept: w.setback(&p.Kept), GoneBy: p.GoneBy, Busy: p.Busy,
 	}
 	if p.Spec.Queue != cluster.None {
 		e.Queue = v.Queue(p.Spec.Queue).Name
@@ -298,7 +300,7 @@ func (e PodRecalled) apply(w *World) error {
 	row.Displaced, row.Evictions, row.Ran, row.Kept = e.Displaced, e.Evictions, e.Ran, w.refusals(&e.Kept)
 	row.LastNode = cluster.None
 	if charged {
-		row.GoneBy = e.GoneBy
+		row.GoneBy, row.Busy = e.GoneBy, e.Busy
 	}
 	if node, known := w.nodes[e.LastNode]; known {
 		row.LastNode = node
@@ -396,7 +398,11 @@ func (e JobRecalled) apply(w *World) error {
 	case !known:
 		id = w.jobNamed(e.Name)
 	}
+	if err := e.Sizing.valid(w.ledger.Job(id)); err != nil {
+		return err
+	}
 	j := w.ledger.EditJob(id)
+	w.recallSizing(j, e.Sizing)
 	j.Displaced, j.Evictions, j.Ran, j.Began, j.Ended = e.Displaced, e.Evictions, e.Ran, e.Began, e.Ended
 	j.State = stateOf(e.Began, e.Ended, e.Failed)
 	w.fileEnded(id)

@@ -96,6 +96,10 @@ func (b *books) decideFor(t *turn, kind decision.CycleKind) []Bind {
 
 // commit accepts what is carried out together, and returns its binds.
 func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
+	if d := &bundle[0]; d.Action == cluster.ActionScale {
+		b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "job", v.Job(d.Scale.Job).Name)
+		return nil
+	}
 	if d := &bundle[0]; d.Action != cluster.ActionBind {
 		b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "pod", v.Pod(d.Pod).Spec.Name)
 		return nil

@@ -131,6 +131,9 @@ func (v *View) podDigest(p *Pod) uint64 {
 	if p.GoneBy > 0 {
 		h = chance.Hash(35, h, uint64(p.GoneBy))
 	}
+	if p.Busy.Count > 0 {
+		h = p.Busy.digest(h)
+	}
 	h = v.refusalsDigest(h, p)
 	return chance.Fold(h, v.PlacementDigest(&p.Placement))
 }
@@ -146,7 +149,7 @@ func (v *View) jobDigest(j *Job) uint64 {
 	if j.Ran > 0 {
 		h = chance.Hash(29, h, uint64(j.Ran))
 	}
-	h = v.afterDigest(h, j)
+	h = v.sizingDigest(v.afterDigest(h, j), j)
 	if j.Preemptible {
 		h++
 	}

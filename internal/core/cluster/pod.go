@@ -286,6 +286,8 @@ type Pod struct {
 	GoneBy moment.Instant
 	// Ran is how long its earlier attempts ran, and pods of its job before it.
 	Ran moment.Span
+	// Busy is how busy its GPUs are, as a worker of a job.
+	Busy Gauge
 
 	// The list of its group's members.
 	nextMember, lastMember PodID

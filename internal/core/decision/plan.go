@@ -124,6 +124,9 @@ type Decision struct {
 	// Prefetch is what is fetched to where, of a decision that is about no pod.
 	Prefetch *cluster.Prefetch `json:",omitempty"`
 	Because  Explanation
+	// Scale is what a decision about a job comes to, whose Pod is None and whose Row is
+	// the job's; nil for all others.
+	Scale *Scale `json:",omitempty"`
 }
 
 // Waiting is a pod that stays without a place, and what binds it. Pods of one
@@ -395,6 +398,9 @@ func (p *Plan) Digest(v *cluster.View) uint64 {
 		if d.Together != 0 {
 			h = chance.Fold(h, d.Together)
 		}
+		if d.Scale != nil {
+			h = d.Scale.digest(h, v)
+		}
 	}
 	waiting := uint64(0)
 	for i := range p.Waiting {
@@ -427,6 +433,9 @@ func (p *Plan) Digest(v *cluster.View) uint64 {
 func (d *Decision) Line(v *cluster.View) string {
 	if d.Prefetch != nil {
 		return prefetchLine(v, d.Prefetch)
+	}
+	if d.Scale != nil {
+		return d.Scale.line(v)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %s", d.Action, v.Pod(d.Pod).Spec.Name)
