@@ -74,7 +74,7 @@ func (in *interp) binding(v *cluster.View, id cluster.PodID, shape cluster.Shape
 		return in.nextReason(id)
 	}
 	if group := v.Pod(id).Spec.Group; group != cluster.None {
-		if g := v.Group(group); !v.Stands(group) || len(g.Topology) > 0 || g.Wished > 0 || g.Parent != cluster.None {
+		if g := v.Group(group); in.policy.Sizes != nil || !v.Stands(group) || len(g.Topology) > 0 || g.Wished > 0 || g.Parent != cluster.None {
 			return in.nextReason(id)
 		}
 	}

@@ -32,7 +32,10 @@ func (c *call) reader(of string) *reader { return &reader{of: of, w: &c.words} }
 
 // statements is the whole language, family by family.
 func statements() []statement {
-	return slices.Concat(policyStatements(), nodeStatements(), podStatements(), changeStatements(), groupStatements(), tieStatements(), queueStatements(), jobStatements(), budgetStatements(), slaStatements(), cycleStatements(), timeStatements(), warmStatements(), restartStatements(), showStatements(), explainStatements())
+	return slices.Concat(
+		policyStatements(), nodeStatements(), podStatements(), changeStatements(), groupStatements(), tieStatements(), queueStatements(),
+		jobStatements(), sizeStatements(), budgetStatements(), slaStatements(), cycleStatements(), timeStatements(), warmStatements(),
+		restartStatements(), showStatements(), explainStatements())
 }
 
 // Limits on what one file builds, so that a slip of the finger ends in a

@@ -16,8 +16,8 @@ func jobFields() []string {
 
 func jobStatements() []statement {
 	return []statement{
-		{"job", form{usage: "NAME [queue=NAME] [priority=N] [preemptible=no] …", least: 1, most: 1, fields: jobFields()}, false, (*interp).addJob},
-		{"change-job", form{usage: "NAME [queue=NAME] [priority=N] …", least: 1, most: 1, fields: jobFields()}, false, (*interp).changeJob},
+		{"job", form{usage: "NAME [queue=NAME] [priority=N] [preemptible=no] …", least: 1, most: 1, fields: jobFields()}, true, (*interp).addJob},
+		{"change-job", form{usage: "NAME [queue=NAME] [priority=N] …", least: 1, most: 1, fields: jobFields()}, true, (*interp).changeJob},
 		{"remove-job", form{usage: "NAME", least: 1, most: 1}, false, func(in *interp, c *call) ([]string, error) {
 			if _, err := in.job(c.args[0]); err != nil {
 				return nil, err
@@ -38,6 +38,10 @@ func (in *interp) addJob(c *call) ([]string, error) {
 	if err := in.jobFacts(c.reader("job "+name), &f); err != nil {
 		return nil, err
 	}
+	var err error
+	if f.Configurations, err = configurations("job "+name, c.block); err != nil {
+		return nil, err
+	}
 	return nil, in.apply(world.JobAdded{Name: name, JobFacts: f})
 }
 
@@ -51,6 +55,11 @@ func (in *interp) changeJob(c *call) ([]string, error) {
 	f := in.factsOf(id)
 	if err := in.jobFacts(c.reader("change-job "+name), &f); err != nil {
 		return nil, err
+	}
+	if len(c.block) > 0 {
+		if f.Configurations, err = configurations("change-job "+name, c.block); err != nil {
+			return nil, err
+		}
 	}
 	return nil, in.apply(world.JobChanged{Name: name, JobFacts: f})
 }
@@ -96,7 +105,7 @@ func (in *interp) factsOf(id cluster.JobID) world.JobFacts {
 	j := v.Job(id)
 	f := world.JobFacts{
 		Kind: v.Symbols.Text(j.Kind), Priority: j.Priority, SLA: v.Symbols.Text(j.SLA), SLATotal: j.SLATotal, Unpreemptible: !j.Preemptible,
-		MinWorkers: j.MinWorkers, MaxWorkers: j.MaxWorkers, Expected: j.Expected,
+		MinWorkers: j.MinWorkers, MaxWorkers: j.MaxWorkers, Expected: j.Expected, Configurations: configurationsOf(v, j),
 		Checkpoint: world.Checkpoint{Last: j.Checkpoint.Last, Period: j.Checkpoint.Period, Write: j.Checkpoint.Write, Restart: j.Checkpoint.Restart},
 	}
 	for _, d := range j.After {
@@ -179,6 +188,7 @@ func (in *interp) leave(which func(*cluster.Pod) bool) error {
 func (in *interp) showJobs() []string {
 	v := in.view()
 	var rows [][]string
+	elastic := in.anyElastic()
 	for _, name := range in.jobNames() {
 		id, _ := in.world.Job(name)
 		j := v.Job(id)
@@ -195,9 +205,16 @@ func (in *interp) showJobs() []string {
 		case j.Disruptions != cluster.None:
 			row[8] = fmt.Sprint(j.Disruptions)
 		}
+		if elastic {
+			row = in.showSize(j, row)
+		}
 		rows = append(rows, row)
 	}
-	return table("job|queue|priority|pods|expected|deadline|saved|evicted|may be evicted", rows)
+	heading := "job|queue|priority|pods|expected|deadline|saved|evicted|may be evicted"
+	if elastic {
+		heading += "|runs|resized|sync|lags"
+	}
+	return table(heading, rows)
 }
 
 func spanOf(s moment.Span) string {

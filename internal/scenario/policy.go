@@ -32,9 +32,9 @@ func policies() []policyRow {
 func policyStatements() []statement {
 	return []statement{
 		{"policy", form{
-			usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all] [foretell] [warm=off|place,beside,ahead] [tidy[=waiting|demand|nodes|all]] [moves=N] [moves-per-hour=N] [move-price=N]", least: 1, most: 1,
+			usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all] [foretell] [sizes] [warm=off|place,beside,ahead] [tidy[=waiting|demand|nodes|all]] [moves=N] [moves-per-hour=N] [move-price=N]", least: 1, most: 1,
 			fields: []string{"seed", "reserve", "warm", "tidy", "moves", "moves-per-hour", "move-price"},
-			flags:  []string{"preempt", "stay", "lend", "foretell", "tidy"},
+			flags:  []string{"preempt", "stay", "lend", "foretell", "tidy", "sizes"},
 		}, true, (*interp).setPolicy},
 	}
 }
@@ -85,6 +85,12 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 	in.policy = in.policy.Tidying(tidies)
 	if foretells {
 		in.policy = in.policy.Foretelling()
+	}
+	if r.has("sizes") {
+		if in.policy.Round != nil {
+			return nil, fmt.Errorf("policy %s: sizes: it decides whole rounds, and chooses no sizes", name)
+		}
+		in.policy = in.policy.Sizing(engine.DefaultSizes())
 	}
 	if mode > 0 {
 		if in.policy.Round != nil {

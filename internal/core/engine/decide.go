@@ -44,6 +44,9 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	}
 	r.repay()
 	r.muster(line)
+	if p.Sizes != nil {
+		r.moveIn()
+	}
 	r.mend()
 	if r.reserves() {
 		r.lineUp(r.patient(line)) // those without room have a turn, too
@@ -68,7 +71,12 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	r.line = turns{}
 	r.placeTied()
 
-	// 5. Repair: who should lend a quarter, and who give way, where the policy says so?
+	// 5. Size: how many workers, and on which GPUs, where the policy says so?
+	if p.Sizes != nil && c.Kind == decision.CycleReview {
+		r.resize()
+	}
+
+	// 6. Repair: who should lend a quarter, and who give way, where the policy says so?
 	if p.Lends {
 		r.borrow()
 	}
@@ -81,7 +89,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 		r.foretell()
 	}
 
-	// 6. The plan is the net difference.
+	// 7. The plan is the net difference.
 	return r.plan()
 }
 
@@ -133,6 +141,8 @@ type round struct {
 	movers *tidy.Search  // who moves; nil where nobody was looked for
 	// ahead is what is reserved; nil where nothing may be.
 	ahead *ahead
+	// sizes is what is known of elastic jobs; nil where none was asked for.
+	sizes *sizes
 }
 
 // hopeful keeps the pods that may have room; for the others it remembers what
@@ -237,6 +247,9 @@ func (r *round) wait(pod cluster.PodID) {
 // binding is why a pod has no place: of its shapes, the one that came closest to a
 // place speaks for it.
 func (r *round) binding(pod cluster.PodID) *decision.Reason {
+	if why := r.enough(pod); why != nil {
+		return why
+	}
 	if why := r.confinement(pod); why != nil {
 		return why
 	}
@@ -418,6 +431,8 @@ func (r *round) plan() decision.Plan {
 		plan.Tie(r.bundle)
 	}
 	r.timeHolds(plan.Decisions)
+	r.timeSizes(plan.Decisions)
+	plan.Decisions = append(r.scales(), plan.Decisions...)
 	r.tellReserved(&plan)
 	r.warmUp(&plan)
 	plan.Waiting = tellLate(appendAside(r.waiting, &r.txn.Base().View, r.cycle), &r.txn.Base().View, r.cycle.Now)

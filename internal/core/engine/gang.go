@@ -73,6 +73,9 @@ func (r *round) arrange(unit cluster.GroupID, within cluster.Spot) *decision.Rea
 // is, if that has to stay together.
 func (r *round) seatMore(pod cluster.PodID) bool {
 	id := r.txn.View().Pod(pod).Spec.Group
+	if e := r.elasticOf(id); e != nil {
+		return r.seatWorker(e, pod)
+	}
 	if id == cluster.None || !r.shaped(id) && r.txn.View().Group(id).Wished == 0 {
 		return r.seat(pod)
 	}

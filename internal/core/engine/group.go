@@ -172,9 +172,12 @@ func (r *round) start(id cluster.GroupID) bool {
 	if s.why = r.turnedAway[likeness]; s.why != nil {
 		return false
 	}
-	if r.shaped(id) {
+	switch e := r.elasticOf(id); {
+	case e != nil && !r.wishful(id):
+		s.why = r.startWorkers(e)
+	case r.shaped(id):
 		s.why = r.arrange(id, cluster.Spot{})
-	} else {
+	default:
 		s.why = r.startAnywhere(id)
 	}
 	if s.why == nil {
@@ -304,7 +307,13 @@ func (r *round) likeness(id cluster.GroupID) uint64 {
 	if r.shaped(id) && (g.TreePlaced > 0 || g.Parent != cluster.None) {
 		return 0
 	}
-	return chance.Hash(r.likenessBelow(id), uint64(g.Placed)) | 1
+	h := r.likenessBelow(id)
+	if e := r.elasticOf(id); e != nil {
+		if h = chance.Fold(h, e.ways); r.moves(e) {
+			return 0
+		}
+	}
+	return chance.Hash(h, uint64(g.Placed)) | 1
 }
 
 // likenessBelow is that of a group, wherever its members are.

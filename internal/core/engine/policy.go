@@ -85,6 +85,10 @@ type Policy struct {
 	Warms  *warm.Rules
 	Warmth int64
 
+	// Sizes says by which numbers the sizes of elastic jobs are chosen. Nil: they are not,
+	// and such a job is a group like any other.
+	Sizes *Sizes
+
 	// Round decides a whole cycle instead of all of the above. What it returns is
 	// carried out in a transaction; a step that would overdraw is refused. Groups are
 	// its own affair: nothing here holds their members together.

@@ -63,7 +63,9 @@ func (r *round) makeWay() {
 		return
 	}
 	r.survey()
-	r.ways = yield.New(r.txn, r.cycle, *r.policy.Yields, r.standing)
+	if r.ways == nil { // sizes ask it, too
+		r.ways = yield.New(r.txn, r.cycle, *r.policy.Yields, r.standing)
+	}
 	s := newSweep(r, line)
 	// While nothing is freed, those to whom nobody may give way are passed over.
 	bars := bars{round: r}
@@ -435,6 +437,9 @@ func (s *sweep) startIn(unit cluster.GroupID, spot cluster.Spot) bool {
 		s.full[i] = nil
 	}
 	defer copy(s.full, full)
+	if e := s.elasticOf(unit); e != nil && !s.wishful(unit) {
+		return s.startWorkers(e) == nil
+	}
 	if s.shaped(unit) {
 		return s.arrange(unit, spot) == nil
 	}
