@@ -316,7 +316,7 @@ func (r Reason) constraint(v *cluster.View, clock func(moment.Instant) string) s
 	case RoomReserved:
 		return fmt.Sprintf("would be in the way of %s, which is to start at %s", v.Pod(r.For).Spec.Name, clock(r.Until))
 	case SizeReached:
-		return fmt.Sprintf("job %s runs with %d of up to %d workers: more would not pay", v.Job(r.Job).Name, r.Have, r.Need)
+		return r.size(v)
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
@@ -348,6 +348,18 @@ func (r Reason) dependency(v *cluster.View) string {
 		text += fmt.Sprintf(", which comes after job %s, and that has failed", v.Job(r.Failed).Name)
 	}
 	return text
+}
+
+// size says that a job has as many workers as were chosen for it.
+func (r *Reason) size(v *cluster.View) string {
+	j := v.Job(r.Job)
+	switch {
+	case r.Have >= r.Need:
+		return fmt.Sprintf("job %s runs with the %d workers that it makes use of", j.Name, r.Have)
+	case j.Sizing.Crowded:
+		return fmt.Sprintf("job %s runs with %d of up to %d workers: more would wait for each other", j.Name, r.Have, r.Need)
+	}
+	return fmt.Sprintf("job %s runs with %d of up to %d workers: more would not pay", j.Name, r.Have, r.Need)
 }
 
 // nodes is "1 node", "2 nodes".

@@ -460,6 +460,26 @@ func (r *round) stayed(seen map[cluster.GroupID]bool) (out []decision.Decision) 
 	return out
 }
 
+// replacedFirst puts the bind of a worker that replaces another before its eviction, so
+// that its group is never short of one.
+func (r *round) replacedFirst(decisions []decision.Decision) {
+	v := r.txn.Base()
+	for at := range decisions {
+		d := &decisions[at]
+		if d.Action != cluster.ActionEvict || d.Because.For == "" || d.Yields || r.elasticOf(v.Pod(d.Pod).Spec.Group) == nil {
+			continue
+		}
+		for k := at + 1; k < len(decisions); k++ {
+			b := decisions[k]
+			if b.Action == cluster.ActionBind && len(b.After) == 0 && b.Together == 0 && v.Pod(b.Pod).Spec.Name == d.Because.For {
+				copy(decisions[at+1:k+1], decisions[at:k])
+				decisions[at] = b
+				break
+			}
+		}
+	}
+}
+
 // timeSizes says which evictions for sizes are for binds of the plan, and lets jobs save
 // their state first.
 func (r *round) timeSizes(decisions []decision.Decision) {
@@ -493,4 +513,5 @@ func (r *round) timeSizes(decisions []decision.Decision) {
 			}
 		}
 	}
+	r.replacedFirst(decisions)
 }

@@ -79,7 +79,7 @@ func (z *resizing) runner(e *elastic) *contender {
 	v, base := z.txn.View(), z.txn.Base()
 	j := v.Job(e.job)
 	c := &contender{elastic: e, now: z.standOf(e), key: j.Key, fresh: base.Group(e.group).TreePlaced == 0, priority: -1 << 31}
-	if c.now.Model == 0 || j.Sizing.Resized == max(z.cycle.Now, 1) {
+	if c.now.Model == 0 || len(z.nodesOf(c.now.Model)) == 0 || j.Sizing.Resized == max(z.cycle.Now, 1) {
 		return nil
 	}
 	for pod := range v.Members(e.group) {
@@ -140,7 +140,7 @@ func (z *resizing) waysToStart(c *contender) {
 	if c.elastic != nil {
 		j := v.Job(c.job)
 		for _, conf := range j.Configurations {
-			if conf.Workers >= v.Group(c.group).Minimum && int(conf.Workers) <= len(c.pods) {
+			if conf.Workers >= v.Group(c.group).Minimum && int(conf.Workers) <= len(c.pods) && len(z.nodesOf(conf.Model)) > 0 {
 				c.ways = append(c.ways, way{cluster.JobSize{Model: conf.Model, Workers: conf.Workers}, conf.Spread, conf.Rate})
 			}
 		}
@@ -243,7 +243,7 @@ func (z *resizing) waysToRun(c *contender) {
 	crowded := z.crowded(j)
 	for _, conf := range j.Configurations {
 		w := way{cluster.JobSize{Model: conf.Model, Workers: conf.Workers}, conf.Spread, conf.Rate}
-		may := conf.Workers >= least && conf.Workers <= total
+		may := conf.Workers >= least && conf.Workers <= total && len(z.nodesOf(conf.Model)) > 0
 		switch {
 		case w.JobSize == c.now.JobSize:
 			continue
