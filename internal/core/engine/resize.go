@@ -65,7 +65,7 @@ func (z *resizing) carry() {
 				starts = append(starts, c)
 			}
 		case c.choice < 0:
-			c.may = c.now.Workers - max(z.txn.View().Group(c.group).Minimum, 1)
+			c.may = c.now.Workers - c.fewest()
 		default:
 			switch to := &c.ways[c.choice]; {
 			case to.Model != c.now.Model:
@@ -99,6 +99,17 @@ func (z *resizing) carry() {
 		z.grow(c)
 	}
 	z.complete()
+}
+
+// fewest is the least number of workers to which a job that runs may be brought.
+func (c *contender) fewest() int32 {
+	least := c.now.Workers
+	for i := range c.ways {
+		if c.ways[i].Model == c.now.Model {
+			least = min(least, c.ways[i].Workers)
+		}
+	}
+	return least
 }
 
 // grow gives a job the workers of its choice; where there is no room for all, fewer, if

@@ -250,7 +250,7 @@ func (z *resizing) waysToRun(c *contender) {
 		case conf.Model != c.now.Model:
 			may = may && !c.fresh && !c.forced && !calm && int(c.now.Workers) <= len(evictable) && !z.wishful(c.group)
 		case conf.Workers < c.now.Workers:
-			may = may && !c.fresh && (c.forced || !calm) && int(c.now.Workers-conf.Workers) <= len(evictable)
+			may = may && !c.fresh && (c.forced || !calm) && (conf.Spread == 0 || len(c.now.nodes) <= int(conf.Spread)) && int(c.now.Workers-conf.Workers) <= len(evictable)
 		default:
 			may = may && !c.forced && !calm && !crowded && z.grows(c, &w)
 		}
