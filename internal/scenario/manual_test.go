@@ -58,7 +58,7 @@ func TestManual(t *testing.T) {
 
 // TestPages runs the examples of the other pages.
 func TestPages(t *testing.T) {
-	for _, page := range []string{"../../docs/groups.md", "../../docs/queues.md"} {
+	for _, page := range []string{"../../docs/groups.md", "../../docs/queues.md", "../../docs/elastic.md"} {
 		if len(runExamples(t, page)) == 0 {
 			t.Errorf("%s has no examples", page)
 		}

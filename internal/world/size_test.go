@@ -203,6 +203,7 @@ func (m *mill) row(name string) *cluster.Pod {
 // decide runs a cycle, with every kind of memo, and carries the plan out.
 func (m *mill) decide(kind decision.CycleKind) *decision.Plan {
 	m.t.Helper()
+	m.lapse()
 	m.cycle++
 	now := think(m.w.Snapshot(), decision.Cycle{Number: m.cycle, Now: m.at, Kind: kind, Seed: m.seed}, m.policy)
 	now.again(m.t, new(engine.Memo), "fresh")
@@ -283,6 +284,13 @@ func (m *mill) begin(bundle []decision.Decision) {
 	}
 }
 
+// lapse ends the holds whose time is over.
+func (m *mill) lapse() {
+	for _, name := range m.w.Lapsed(m.at) {
+		m.must(world.HoldDropped{Name: name})
+	}
+}
+
 // leave lets those go that were told to, and those come that waited for it.
 func (m *mill) leave() {
 	m.t.Helper()
@@ -290,9 +298,7 @@ func (m *mill) leave() {
 		m.must(world.Evicted{Name: name})
 	}
 	m.gone = nil
-	for _, name := range m.w.Lapsed(m.at) {
-		m.must(world.HoldDropped{Name: name})
-	}
+	m.lapse()
 	plan := decision.Plan{Decisions: m.held}
 	m.held = nil
 	for _, bundle := range plan.Bundles() {
