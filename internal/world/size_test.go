@@ -64,6 +64,7 @@ func newMill(t *testing.T, seed int64, slow, shares bool) *mill {
 	}
 	m.must(root)
 	m.must(team)
+	m.must(world.BudgetKnown{Name: "budget", Left: int32(1 + m.from.below(3))})
 	return m
 }
 
@@ -93,6 +94,7 @@ func (m *mill) arrive() {
 	}
 	m.must(world.JobAdded{Name: name, JobFacts: f})
 	m.jobs = append(m.jobs, name)
+	guarded := m.from.below(4) == 0
 	group := ""
 	if least > 0 {
 		group = name
@@ -105,6 +107,9 @@ func (m *mill) arrive() {
 		}
 		m.pods = append(m.pods, e.Name)
 		m.must(e)
+		if guarded {
+			m.must(world.Guarded{Name: e.Name, Budget: "budget"})
+		}
 	}
 }
 
@@ -148,6 +153,7 @@ func (m *mill) live() {
 				m.pods = slices.DeleteFunc(m.pods, func(other string) bool { return other == pod })
 				m.must(world.PodRemoved{Name: pod})
 				delete(m.told, "pod "+pod)
+				delete(m.told, "guard "+pod)
 			}
 		}
 		if _, grouped := m.w.Group(name); grouped {
@@ -221,6 +227,7 @@ func (m *mill) decide(kind decision.CycleKind) *decision.Plan {
 func (m *mill) check(now *thought) {
 	m.t.Helper()
 	v := &now.snapshot.View
+	spent := v.Outstanding()
 	for i := range now.plan.Decisions {
 		d := &now.plan.Decisions[i]
 		switch d.Action {
@@ -238,8 +245,14 @@ func (m *mill) check(now *thought) {
 				m.t.Fatalf("seed %d, at %v: %s, it was resized at %v", m.seed, m.at, d.Line(v), j.Sizing.Resized)
 			}
 		case cluster.ActionEvict:
-			if p := v.Pod(d.Pod); p.Spec.Protected {
+			p := v.Pod(d.Pod)
+			if p.Spec.Protected {
 				m.t.Fatalf("seed %d: %s, which is protected", m.seed, d.Line(v))
+			}
+			if b := v.BudgetOf(p); b != nil {
+				if spent[p.Budget]++; spent[p.Budget] > b.Left {
+					m.t.Fatalf("seed %d: %s, the eviction %d against a budget of %d", m.seed, d.Line(v), spent[p.Budget], b.Left)
+				}
 			}
 			if d.Because.For == "" {
 				continue
@@ -297,6 +310,7 @@ func (m *mill) leave() {
 	for _, name := range m.gone {
 		m.must(world.Evicted{Name: name})
 	}
+	m.must(world.BudgetKnown{Name: "budget", Left: int32(m.from.below(4))})
 	m.gone = nil
 	m.lapse()
 	plan := decision.Plan{Decisions: m.held}
@@ -379,29 +393,9 @@ func TestElasticJobs(t *testing.T) {
 	}
 	why := make(map[decision.SizeCause]int)
 	for seed := range seeds {
-		m := newMill(t, seed, seed%2 == 1, seed%3 == 0)
-		m.why = why
-		for range 25 {
-			m.at = m.at.Add(moment.Span(1+m.from.below(10)) * moment.Minute)
-			m.scaled = make(map[string]int)
-			for range 1 + m.from.below(3) {
-				m.live()
-			}
-			m.decide(decision.CycleKind(m.from.below(2)))
-			if m.slow && m.from.below(2) == 0 {
-				m.leave()
-				m.sound()
-			}
-			switch m.from.below(6) {
-			case 0:
-				m.settle()
-			case 1:
-				if seed%3 != 0 && len(m.held) == 0 {
-					m.restart()
-					m.memo, m.stale = engine.Memo{}, engine.Memo{}
-				}
-			}
-		}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			grind(t, seed, why)
+		})
 	}
 	t.Log(why)
 	for _, cause := range []decision.SizeCause{
@@ -409,6 +403,34 @@ func TestElasticJobs(t *testing.T) {
 	} {
 		if why[cause] == 0 {
 			t.Errorf("no job was ever resized because %v", cause)
+		}
+	}
+}
+
+// grind lets things happen to a world of elastic jobs.
+func grind(t *testing.T, seed int64, why map[decision.SizeCause]int) {
+	t.Helper()
+	m := newMill(t, seed, seed%2 == 1, seed%3 == 0)
+	m.why = why
+	for range 25 {
+		m.at = m.at.Add(moment.Span(1+m.from.below(10)) * moment.Minute)
+		m.scaled = make(map[string]int)
+		for range 1 + m.from.below(3) {
+			m.live()
+		}
+		m.decide(decision.CycleKind(m.from.below(2)))
+		if m.slow && m.from.below(2) == 0 {
+			m.leave()
+			m.sound()
+		}
+		switch m.from.below(6) {
+		case 0:
+			m.settle()
+		case 1:
+			if seed%3 != 0 && len(m.held) == 0 {
+				m.restart()
+				m.memo, m.stale = engine.Memo{}, engine.Memo{}
+			}
 		}
 	}
 }

@@ -172,15 +172,7 @@ func (r *round) start(id cluster.GroupID) bool {
 	if s.why = r.turnedAway[likeness]; s.why != nil {
 		return false
 	}
-	switch e := r.elasticOf(id); {
-	case e != nil && !r.wishful(id):
-		s.why = r.startWorkers(e)
-	case r.shaped(id):
-		s.why = r.arrange(id, cluster.Spot{})
-	default:
-		s.why = r.startAnywhere(id)
-	}
-	if s.why == nil {
+	if s.why = r.startWithin(id, cluster.Spot{}); s.why == nil {
 		return true
 	}
 	if likeness != 0 {
@@ -190,6 +182,18 @@ func (r *round) start(id cluster.GroupID) bool {
 		r.turnedAway[likeness] = s.why
 	}
 	return false
+}
+
+// startWithin places as many members as a unit lacks in a domain, or none: then it says
+// why. The zero spot is the cluster.
+func (r *round) startWithin(id cluster.GroupID, spot cluster.Spot) *decision.Reason {
+	switch e := r.elasticOf(id); {
+	case e != nil && !r.wishful(id):
+		return r.startWorkers(e)
+	case r.shaped(id):
+		return r.arrange(id, spot)
+	}
+	return r.startAnywhere(id)
 }
 
 // startAnywhere places a group that has no parts and no wishes of topology.

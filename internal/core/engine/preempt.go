@@ -101,8 +101,8 @@ func (r *round) makeWay() {
 		if s.placed(w.Pod) {
 			continue
 		}
-		if w.Why.Members > 0 && r.waitingUnit(w.Pod) == cluster.None {
-			w.Why = r.binding(w.Pod) // its group has started without it
+		if w.Why.Members > 0 && r.waitingUnit(w.Pod) == cluster.None || r.sufficed(w.Pod) {
+			w.Why = r.binding(w.Pod) // its group has started without it, or has enough
 		}
 		if r.mayTake(&w) && (s.freed || !bars.barred(w.Pod)) {
 			w.Why = s.tell(w.Pod, w.Why)
@@ -157,7 +157,7 @@ func (r *round) placed(pod cluster.PodID) bool {
 func (s *sweep) serve(pod cluster.PodID) {
 	v := s.txn.View()
 	spec := v.Pod(pod).Spec
-	if !fit.Queue(v, pod, spec.Shape).None() {
+	if !fit.Queue(v, pod, spec.Shape).None() || s.sufficed(pod) {
 		return
 	}
 	of := s.claimantOf(pod)
@@ -176,6 +176,9 @@ func (s *sweep) serve(pod cluster.PodID) {
 		return
 	}
 	end(false)
+	if s.workerOf(pod) != nil {
+		return // others like it may go elsewhere
+	}
 	no := refusal{grade: t.Grade, gaveUp: s.ways.GaveUp()}
 	if !no.gaveUp {
 		no.guarded = s.ways.Guarded(t)
@@ -185,6 +188,16 @@ func (s *sweep) serve(pod cluster.PodID) {
 
 // fill places a pod on room that is free now.
 func (s *sweep) fill(pod cluster.PodID) bool {
+	if e := s.workerOf(pod); e != nil {
+		full := slices.Clone(s.full)
+		clear(s.full)
+		defer copy(s.full, full)
+		if !s.seatWorker(e, pod) {
+			return false
+		}
+		s.ways.Moved(pod, s.txn.View().Pod(pod).Placement.Node)
+		return true
+	}
 	shape := s.txn.View().Pod(pod).Spec.Shape
 	full := s.full[shape]
 	s.full[shape] = nil
@@ -208,9 +221,15 @@ func (r *round) taker(pod cluster.PodID) *yield.Taker {
 			own, class = root, chance.Hash(class, v.Group(root).Key)
 		}
 	}
+	homes := r.homesFor(pod)
 	return &yield.Taker{
 		Pod: pod, Queue: spec.Queue, Priority: spec.Priority, Grade: r.grade(pod), Need: shape.Ask(), Own: own, Class: class,
-		Check: func(node cluster.NodeID) decision.Reason { return r.check(of, node) },
+		Check: func(node cluster.NodeID) decision.Reason {
+			if !homes.admits(node) {
+				return decision.Reason{Code: decision.DeviceModel}
+			}
+			return r.check(of, node)
+		},
 		Tie:   func(node cluster.NodeID) uint64 { return r.policy.tie(v, r.cycle, node) },
 	}
 }
@@ -437,13 +456,7 @@ func (s *sweep) startIn(unit cluster.GroupID, spot cluster.Spot) bool {
 		s.full[i] = nil
 	}
 	defer copy(s.full, full)
-	if e := s.elasticOf(unit); e != nil && !s.wishful(unit) {
-		return s.startWorkers(e) == nil
-	}
-	if s.shaped(unit) {
-		return s.arrange(unit, spot) == nil
-	}
-	return s.startAnywhere(unit) == nil
+	return s.startWithin(unit, spot) == nil
 }
 
 // spread is a domain with its nodes.

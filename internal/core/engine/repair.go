@@ -27,7 +27,7 @@ func (r *round) repair() {
 	for _, w := range r.waiting {
 		// Nothing is evicted for a group that has not got its minimum: its binds would
 		// have to wait for each other's room.
-		if w.Why.Code.Future() != decision.AfterRoom || r.squadOf(w.Pod) != nil {
+		if w.Why.Code.Future() != decision.AfterRoom || r.squadOf(w.Pod) != nil || r.workerOf(w.Pod) != nil {
 			kept = append(kept, w)
 			continue
 		}

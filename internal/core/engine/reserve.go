@@ -412,10 +412,7 @@ func (r *round) startAnew(pod cluster.PodID) bool {
 	if r.lacking(unit) != nil || len(r.squads[unit].members) == 0 {
 		return false
 	}
-	if r.shaped(unit) {
-		return r.arrange(unit, cluster.Spot{}) == nil
-	}
-	return r.startAnywhere(unit) == nil
+	return r.startWithin(unit, cluster.Spot{}) == nil
 }
 
 // callOut evicts those who were to be gone by now from room that was reserved, as few as

@@ -404,12 +404,48 @@ func (r *round) seatWorkers(e *elastic, pods []cluster.PodID, nodes []cluster.No
 	return seated, nil
 }
 
+// workerOf is the elastic job that stands, of which a pod is another worker; nil for all
+// other pods.
+func (r *round) workerOf(pod cluster.PodID) *elastic {
+	e := r.elasticOf(r.txn.View().Pod(pod).Spec.Group)
+	if e == nil || !r.txn.View().Stands(e.group) {
+		return nil
+	}
+	return e
+}
+
+// sufficed says whether a pod is one more worker than were chosen for its job.
+func (r *round) sufficed(pod cluster.PodID) bool {
+	e := r.workerOf(pod)
+	return e != nil && r.standOf(e).Workers >= r.chosen(e)
+}
+
+// homes are the nodes where others may give way to a pod; nil: any.
+type homes map[cluster.NodeID]bool
+
+func (h homes) admits(node cluster.NodeID) bool { return h == nil || h[node] }
+
+// homesFor are those of another worker of a job that stands.
+func (r *round) homesFor(pod cluster.PodID) homes {
+	e := r.workerOf(pod)
+	if e == nil {
+		return nil
+	}
+	now := r.standOf(e)
+	out := homes{}
+	for _, where := range r.homesOf(e, &now) {
+		for _, node := range where.Nodes {
+			out[node] = true
+		}
+	}
+	return out
+}
+
 // enough is why a worker waits whose job has as many as were chosen for it, or what binds
 // it on the nodes where its job is; nil for one that is no worker of a job that stands.
 func (r *round) enough(pod cluster.PodID) *decision.Reason {
-	v := r.txn.View()
-	e := r.elasticOf(v.Pod(pod).Spec.Group)
-	if e == nil || !v.Stands(e.group) {
+	v, e := r.txn.View(), r.workerOf(pod)
+	if e == nil {
 		return nil
 	}
 	now := r.standOf(e)
@@ -429,6 +465,13 @@ func (r *round) enough(pod cluster.PodID) *decision.Reason {
 // as some of their workers have not left, it keeps the room for them.
 func (r *round) moveIn() {
 	v := r.txn.Base()
+	any := false
+	for i := range v.Jobs.Len() {
+		any = any || v.Job(cluster.JobID(i)).Sizing.Moving > r.cycle.Now
+	}
+	if !any {
+		return
+	}
 	var moving []*elastic
 	for i := range v.Groups.Len() {
 		e := r.elasticOf(cluster.GroupID(i))

@@ -87,12 +87,18 @@ func (z *resizing) runner(e *elastic) *contender {
 		if old.Intent != cluster.None || old.Phase == cluster.PhaseTerminating {
 			return nil // it is being changed
 		}
+		if z.cycle.Profile != 0 && p.Spec.Policy != z.cycle.Profile {
+			return nil // it is another policy's
+		}
 		c.queue, c.priority = p.Spec.Queue, max(c.priority, p.Spec.Priority)
-		if p.Phase == cluster.PhaseWaiting && !base.HeldBack(old, z.cycle.Now) && (z.cycle.Profile == 0 || p.Spec.Policy == z.cycle.Profile) {
+		if p.Phase == cluster.PhaseWaiting && !base.HeldBack(old, z.cycle.Now) {
 			c.pods = append(c.pods, pod)
 		}
 	}
 	c.pods = z.inRanks(c.pods)
+	if most := v.Group(e.group).Wished; most > 0 {
+		c.pods = c.pods[:min(len(c.pods), int(max(most-c.now.Workers, 0)))]
+	}
 	return c
 }
 
@@ -122,6 +128,9 @@ func (z *resizing) line() {
 			seen[unit] = true
 			c.pods = z.inRanks(z.squads[unit].members)
 			c.key = v.Group(unit).Key
+			if most := int(v.Group(unit).Wished); c.elastic != nil && most > 0 {
+				c.pods = c.pods[:min(len(c.pods), most)]
+			}
 			if c.elastic == nil {
 				c.pods = c.pods[:min(int(v.Group(unit).Minimum-v.Group(unit).Placed), len(c.pods))]
 			}
