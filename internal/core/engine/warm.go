@@ -24,6 +24,9 @@ func (r *round) warmest(pod cluster.PodID, shape cluster.ShapeID, node cluster.N
 		return node, value
 	}
 	v := r.txn.View()
+	if wait, known := rank.Fetching(v, needs, node, r.policy.Warms.Beside, r.cycle.Now); known && wait == 0 {
+		return node, value // no other saves more
+	}
 	best, score := node, value+r.warmth(needs, node)
 	for i, id := range needs {
 		for _, at := range v.Artifact(id).Nodes {
@@ -63,7 +66,8 @@ func (r *round) warmUp(plan *decision.Plan) {
 	var search *warm.Search
 	open := func() *warm.Search {
 		if search == nil {
-			search = warm.Open(r.txn, rules, r.cycle.Now)
+			r.memo.expect = warm.Expect(&r.txn.Base().View, r.memo.expect)
+			search = warm.Open(r.txn, rules, r.memo.expect, r.cycle.Now)
 		}
 		return search
 	}
