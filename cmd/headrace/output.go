@@ -94,6 +94,7 @@ func columns(mode string) []column {
 		column{"p50 s", 0, optional(jobFigure(func(r *meter.Result) *float64 { return r.JCTP50S }))},
 		column{"p99 s", 0, optional(func(r *meter.Result) *float64 { return r.JCTP99S })},
 		column{"not served %", 1, optional(func(r *meter.Result) *float64 { return r.UnservedMeanPct })},
+		column{"moves", 0, optional(func(r *meter.Result) *float64 { return r.Moves })},
 		column{"evictions/job", 3, optional(func(r *meter.Result) *float64 { return r.EvictionsPerJob })},
 		column{"lost GPU-h", 0, optional(func(r *meter.Result) *float64 { return r.LostGPUH })},
 		column{"of preempted %", 2, func(r *meter.Result) float64 {
@@ -120,9 +121,13 @@ func writeTable(w io.Writer, results []meter.Result) error {
 	if len(results) == 0 {
 		return nil
 	}
+	results, tidied := apartTidied(results)
 	first := &results[0]
 	fmt.Fprintf(w, "%s, %s, %s mode, %s\n\n", first.Source, first.Workload, first.Mode, seedText(results))
-	if err := writeColumns(w, results, columns(first.Mode)); err != nil || first.Jobs == nil {
+	if err := writeColumns(w, results, columns(first.Mode)); err != nil {
+		return err
+	}
+	if err := writeTidied(w, results, tidied); err != nil || first.Jobs == nil {
 		return err
 	}
 	fmt.Fprint(w, "\nMean time without a place, by size of job, in seconds\n\n")

@@ -40,6 +40,7 @@ type simFlags struct {
 	starts   bool
 	declared bool
 	reserve  string
+	tidy     tidyFlags
 	training trainingFlags
 }
 
@@ -85,6 +86,7 @@ how many GPUs, and of which model, each job has (docs/adaptive.md). Policies:
 	}
 	f.flags(c)
 	f.training.flags(c)
+	f.tidy.flags(c)
 	fl := c.Flags()
 	fl.StringVar(&f.mode, "mode", "", "static or timed (default: static for openb and mixed, timed for others)")
 	fl.Float64Var(&f.inflate, "inflate", 1.3, "static mode: GPU demand offered, in multiples of the capacity; 0 offers the trace as it is")
@@ -235,6 +237,9 @@ func (f *simFlags) check() error {
 			}
 		}
 	}
+	if err := f.tidy.check(f.mode); err != nil {
+		return err
+	}
 	names := policyNames()
 	for _, p := range f.policies {
 		if !slices.Contains(names, p) {
@@ -279,7 +284,9 @@ func (f *simFlags) plan() ([]sim.Config, error) {
 		c.Starts, c.Declared = f.starts, f.declared
 		for _, policy := range f.policies {
 			c.Policy = policy
-			configs = append(configs, f.ablations(c)...)
+			for _, less := range f.ablations(c) {
+				configs = append(configs, f.tidy.apply(less)...)
+			}
 		}
 	}
 	return configs, nil

@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/rivals"
@@ -23,6 +24,11 @@ type Head struct {
 	// Tiers are how long work runs before it is set back behind what has run for less;
 	// without any it never is.
 	Tiers rank.Tiers `json:"tiers,omitempty"`
+	// Reserve is for whom room is reserved. Foretells says that plans tell when those who
+	// wait are expected to start, InReviews that those of reviews alone do.
+	Reserve   engine.Reserve `json:"reserve,omitempty"`
+	Foretells bool           `json:"foretells,omitempty"`
+	InReviews bool           `json:"in_reviews,omitempty"`
 }
 
 // entry is any line after the first: an event, a cycle with its digest, or why
@@ -45,11 +51,11 @@ func kinds() map[string]world.Event {
 		"device_health": world.DeviceHealth{}, "domain_added": world.DomainAdded{}, "evicted": world.Evicted{},
 		"facts_known": world.FactsKnown{}, "hold_dropped": world.HoldDropped{}, "interned": world.Interned{},
 		"group_added": world.GroupAdded{}, "group_changed": world.GroupChanged{}, "group_removed": world.GroupRemoved{},
-		"job_added": world.JobAdded{}, "job_changed": world.JobChanged{}, "job_checkpointed": world.JobCheckpointed{}, "job_removed": world.JobRemoved{}, "job_ended": world.JobEnded{},
+		"job_added": world.JobAdded{}, "job_changed": world.JobChanged{}, "job_checkpointed": world.JobCheckpointed{}, "job_measured": world.JobMeasured{}, "job_removed": world.JobRemoved{}, "job_ended": world.JobEnded{},
 		"learned": world.Learned{}, "lost": world.Lost{}, "node_added": world.NodeAdded{}, "node_changed": world.NodeChanged{}, "node_life": world.NodeLife{},
 		"node_removed": world.NodeRemoved{}, "pod_added": world.PodAdded{}, "pod_changed": world.PodChanged{}, "pod_found": world.PodFound{}, "pod_removed": world.PodRemoved{},
 		"budget_known": world.BudgetKnown{}, "evict_refused": world.EvictRefused{}, "resized": world.Resized{}, "resize_refused": world.ResizeRefused{}, "guarded": world.Guarded{},
-		"leaving": world.Leaving{}, "pod_recalled": world.PodRecalled{}, "intent_recalled": world.IntentRecalled{}, "group_recalled": world.GroupRecalled{},
+		"leaving": world.Leaving{}, "pod_recalled": world.PodRecalled{}, "intent_recalled": world.IntentRecalled{}, "moves_recalled": world.MovesRecalled{}, "group_recalled": world.GroupRecalled{},
 		"job_recalled": world.JobRecalled{}, "excused": world.Excused{}, "shape_known": world.ShapeKnown{}, "reserved": world.Reserved{},
 		"namespace_gone": world.NamespaceGone{}, "namespace_known": world.NamespaceKnown{}, "pod_labelled": world.PodLabelled{},
 		"queue_added": world.QueueAdded{}, "queue_changed": world.QueueChanged{}, "queue_removed": world.QueueRemoved{},

@@ -110,6 +110,18 @@ func (r *replay) begin(text []byte, policy func(Head) (*engine.Policy, error)) e
 	} else {
 		p = p.Staying()
 	}
+	if head.Reserve > engine.ReserveAll {
+		return fmt.Errorf("reserve is %d: must be 0 to %d", head.Reserve, engine.ReserveAll)
+	}
+	if head.Reserve != engine.ReserveOff {
+		p = p.Reserving(head.Reserve)
+	}
+	switch {
+	case head.InReviews:
+		p = p.ForetellingInReviews()
+	case head.Foretells:
+		p = p.Foretelling()
+	}
 	r.policy, r.out.Policy = p, head.Policy
 	return nil
 }

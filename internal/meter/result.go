@@ -60,6 +60,8 @@ type Result struct {
 	PreemptedGPUH    *float64 `json:"preempted_gpu_h,omitempty"`
 	LostGPUH         *float64 `json:"lost_gpu_h,omitempty"`
 	LostPerPreempted *float64 `json:"lost_per_preempted,omitempty"`
+	// Moves counts pods that were moved to make room; timed mode, where that is on.
+	Moves *float64 `json:"moves,omitempty"`
 
 	// Of queues that deserve something.
 	UnservedMeanPct *float64 `json:"unserved_mean_pct,omitempty"`
@@ -68,6 +70,9 @@ type Result struct {
 	SampledS    []float64  `json:"sampled_s,omitempty"`
 	UnservedPct []float64  `json:"unserved_pct,omitempty"`
 	Queues      []QueueUse `json:"queues,omitempty"`
+
+	// Tidied is what moving pods came to, where it was asked for; static mode only.
+	Tidied *Tidied `json:"tidied,omitempty"`
 
 	// Sizes tells waiting by size of job, the smallest first.
 	Sizes []SizeWait `json:"sizes,omitempty"`
@@ -128,6 +133,19 @@ type QueueUse struct {
 	JCTMeanS        *float64 `json:"jct_mean_s,omitempty"`
 	// UsedGPU is the curve of what it held, at Result.SampledS.
 	UsedGPU []float64 `json:"used_gpu,omitempty"`
+}
+
+// Tidied is what it came to that pods were moved to make room.
+type Tidied struct {
+	// BudgetPermille is how many moves were allowed, in thousandths of the pods placed at
+	// any time, LeastMilli how much each had to place at least.
+	BudgetPermille float64 `json:"budget_permille"`
+	LeastMilli     int64   `json:"least_milli"`
+	Moves          int     `json:"moves"`
+	MovesPermille  float64 `json:"moves_permille"` // of the pods placed
+	PodsUnlocked   int     `json:"pods_unlocked"`  // placed by them
+	MilliUnlocked  int64   `json:"milli_unlocked"`
+	MilliPerMove   float64 `json:"milli_per_move"`
 }
 
 // SizeWait is how long jobs of one size waited in all (before they started, and

@@ -109,6 +109,9 @@ func (in *interp) succeed(v *cluster.View, d *decision.Decision, held bool) erro
 		}
 		return in.apply(world.PrefetchDone{Node: v.Node(d.Prefetch.Node).Spec.Name, Artifact: v.Artifact(d.Prefetch.Artifact).Name})
 	}
+	if d.Action == cluster.ActionScale {
+		return nil // it is done with its acceptance
+	}
 	name := v.Pod(d.Pod).Spec.Name
 	if d.Action != cluster.ActionResize {
 		in.because[name] = d.Because

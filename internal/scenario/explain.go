@@ -136,6 +136,9 @@ func (in *interp) explainPlace(v *cluster.View, p *cluster.Pod) []string {
 	if ends := because.LeaseEnds; ends > 0 {
 		lines = append(lines, fmt.Sprintf("others get back at %v what they lent here, and it may have to leave then", ends))
 	}
+	if m := because.Move; m != nil {
+		lines = append(lines, m.Describe())
+	}
 	if end := because.End; end > 0 {
 		lines = append(lines, fmt.Sprintf("its deadline %v could not be met then, the earliest end was %v", because.Deadline, end))
 	}

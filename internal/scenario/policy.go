@@ -31,7 +31,11 @@ func policies() []policyRow {
 
 func policyStatements() []statement {
 	return []statement{
-		{"policy", form{usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all] [foretell] [warm=off|place,beside,ahead]", least: 1, most: 1, fields: []string{"seed", "reserve", "warm"}, flags: []string{"preempt", "stay", "lend", "foretell"}}, true, (*interp).setPolicy},
+		{"policy", form{
+			usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all] [foretell] [warm=off|place,beside,ahead] [tidy[=waiting|demand|nodes|all]] [moves=N] [moves-per-hour=N] [move-price=N]", least: 1, most: 1,
+			fields: []string{"seed", "reserve", "warm", "tidy", "moves", "moves-per-hour", "move-price"},
+			flags:  []string{"preempt", "stay", "lend", "foretell", "tidy"},
+		}, true, (*interp).setPolicy},
 	}
 }
 
@@ -54,6 +58,7 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 	seed := r.number("seed", 0, math.MinInt64, math.MaxInt64)
 	modes := []string{"off", "head", "all"}
 	mode := r.oneOf("reserve", "off", modes)
+	tidies := tidyRules(r)
 	preempts, stays, lends, foretells := r.has("preempt"), r.has("stay"), r.has("lend"), r.has("foretell")
 	if r.err != nil {
 		return nil, r.err
@@ -74,6 +79,10 @@ func (in *interp) setPolicy(c *call) ([]string, error) {
 	if lends {
 		in.policy = in.policy.Lending()
 	}
+	if tidies != nil && in.policy.Round != nil {
+		return nil, fmt.Errorf("policy %s: tidy: it decides whole rounds, and moves pods by itself or not at all", name)
+	}
+	in.policy = in.policy.Tidying(tidies)
 	if foretells {
 		in.policy = in.policy.Foretelling()
 	}

@@ -71,12 +71,19 @@ func (in *interp) regain(old *cluster.View, d *decision.Decision) {
 	}
 	v := in.view()
 	p := v.Pod(id)
-	if p.Key != d.Subject || p.Intent == cluster.None || v.Intents.At(int32(p.Intent)).ID != d.ID {
+	if p.Key != d.Subject || p.Intent == cluster.None {
 		return
 	}
+	under, place := v.Intents.At(int32(p.Intent)), &p.Placement
+	if under.ID != d.ID {
+		if under.Target == nil || under.Target.Bind != d.ID {
+			return
+		}
+		place = &under.Target.Place // it is still to leave where it is
+	}
 	again := *d
-	again.Pod, again.Row, again.Place = id, cluster.Ref{ID: int32(id), Generation: p.Generation}, p.Placement
-	again.Host = cluster.Ref{ID: int32(p.Placement.Node), Generation: v.Node(p.Placement.Node).Generation}
+	again.Pod, again.Row, again.Place = id, cluster.Ref{ID: int32(id), Generation: p.Generation}, *place
+	again.Host = cluster.Ref{ID: int32(place.Node), Generation: v.Node(place.Node).Generation}
 	in.held = append(in.held, again)
 }
 

@@ -97,6 +97,9 @@ func (a *actor) arrived(index int32) {
 // kept for later.
 func (a *actor) accepted(d *decision.Decision) error {
 	v := a.world.View()
+	if d.Action == cluster.ActionScale {
+		return nil // its workers come and go by decisions of their own
+	}
 	if d.Action == cluster.ActionBind && a.world.Holds(d) {
 		a.held = append(a.held, *d)
 		if d.Deadline != moment.Never {

@@ -10,6 +10,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/tidy"
 	"github.com/headrace-dev/headrace/internal/learn"
 	"github.com/headrace-dev/headrace/internal/meter"
 	"github.com/headrace-dev/headrace/internal/rivals"
@@ -37,6 +38,12 @@ type Config struct {
 	// Target is the workload that fragments are measured against and that fgd
 	// expects. Nil: Workload itself.
 	Target *trace.Workload
+	// Tidy moves pods where that pays, by these rules. Nil: none are moved, unless the
+	// policy moves some by itself.
+	Tidy *tidy.Rules
+	// TidyMoves is, in static mode, how many may move, in thousandths of those placed so
+	// far.
+	TidyMoves int64
 	// Failures of nodes and devices, in timed mode.
 	Failures Failures
 	// Without names ingredients of our own policy that the run leaves out.
@@ -101,6 +108,7 @@ type run struct {
 	result   meter.Result
 	capacity int64
 	learner  *learner
+	futile   map[cluster.ShapeID]uint64 // up to which change nobody's moving helped a shape
 }
 
 // Run runs a workload to its end.
@@ -145,6 +153,9 @@ func newRun(c Config) (*run, error) {
 	if c.Mode == Static {
 		r.decider = r.decider.Staying() // nothing leaves there
 	}
+	if c.Tidy != nil {
+		r.decider = r.decider.Tidying(c.Tidy)
+	}
 	if r.Record != nil {
 		r.Record.Begin(r.decider, side)
 	}
@@ -159,6 +170,9 @@ func newRun(c Config) (*run, error) {
 	r.result = meter.Result{
 		Schema: meter.Schema, Policy: c.label(), Source: c.Source, Workload: c.Workload.Name, Seed: c.Seed, Mode: c.Mode, Load: c.Load,
 		FragTarget: "typical pods of " + r.Target.Name, Detail: &meter.Detail{},
+	}
+	if c.Tidy != nil && c.Mode == Static {
+		r.result.Tidied, r.futile = &meter.Tidied{}, make(map[cluster.ShapeID]uint64)
 	}
 	r.result.Detail.Heat.Nodes = heatNodes(c.Workload)
 	return r, nil

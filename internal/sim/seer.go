@@ -17,6 +17,11 @@ const (
 	lookEvery = moment.Hour
 	// tellEvery is how often the world is told how long runs take, where that decides.
 	tellEvery = 10 * moment.Minute
+	// lookAgainEvery is how often those are told anew who have run before.
+	lookAgainEvery = moment.Day
+	// playsEach is how often each look plays the cluster on: what was learned widens the
+	// window.
+	playsEach = 3
 	// countsFrom is the wait from which on it counts whether the start was foretold.
 	countsFrom = moment.Minute
 )
@@ -96,7 +101,9 @@ func (s *seer) greet() {
 		if s.waits[job] == nil && s.inLine(job) {
 			w := &s.actor.jobs[job]
 			s.waits[job] = &vision{since: w.inLine, again: w.placed}
-			jobs = append(jobs, job)
+			if !w.placed {
+				jobs = append(jobs, job)
+			}
 		}
 	}
 	s.foretell(jobs, true)
@@ -131,7 +138,8 @@ func (s *seer) look() error {
 	if err := s.tellRuns(); err != nil {
 		return err
 	}
-	s.foretell(slices.DeleteFunc(jobs, func(job int32) bool { return !s.inLine(job) }), false)
+	all := s.now%moment.Instant(lookAgainEvery) == 0
+	s.foretell(slices.DeleteFunc(jobs, func(job int32) bool { return s.waits[job].again && !all || !s.inLine(job) }), false)
 	return nil
 }
 
@@ -146,7 +154,7 @@ func (s *seer) foretell(jobs []int32, first bool) {
 	}
 	snapshot := s.world.Snapshot()
 	c := decision.Cycle{Number: s.cycle, Now: s.now, Kind: decision.CycleReview, Seed: s.Seed}
-	for i, told := range engine.Foretell(snapshot, c, s.decider, &s.memo, pods) {
+	for i, told := range engine.Foretell(snapshot, c, s.decider, &s.memo, pods, playsEach) {
 		p := prophecy{at: s.now, first: first, told: told}
 		p.cell = when.CellOf(&snapshot.View, snapshot.Pod(pods[i]), s.now, told.Played.Likely)
 		p.wait = s.learned.Foretold(p.cell.Own, p.cell.Any)

@@ -30,6 +30,7 @@ func (r *run) static() error {
 	}
 	r.result.Pods = len(pods)
 	m.report(&r.result)
+	r.reportTidied()
 	return nil
 }
 
@@ -54,6 +55,12 @@ func (r *run) offer(pod *trace.Pod, m *gauge) error {
 		r.result.Placed++
 		m.allocated += int64(pod.GPUDemand())
 		m.remeasure(r.world.View(), d.Place.Node)
+	}
+	if len(plan.Waiting) > 0 && r.Tidy != nil {
+		var err error
+		if snapshot, plan, err = r.tidy(pod, snapshot, plan, m); err != nil {
+			return err
+		}
 	}
 	for _, w := range plan.Waiting {
 		r.countReason(&snapshot.View, *w.Why)

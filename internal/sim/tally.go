@@ -14,7 +14,7 @@ import (
 const (
 	onSubmission = iota
 	everyHour
-	afterEviction // then, and every hour after
+	afterEviction // of jobs that have run before, every day
 	occasions
 )
 

@@ -243,6 +243,7 @@ func (c *clock) think(kind decision.CycleKind) error {
 		if err := c.apply(c.now, world.Acceptance(bundle)); err != nil {
 			return err
 		}
+		c.countMoves(bundle)
 		for i := range bundle {
 			if err := c.actor.accepted(&bundle[i]); err != nil {
 				return err

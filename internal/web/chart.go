@@ -17,6 +17,7 @@ const (
 	axisLog     = "log"  // seconds, logarithmic
 	axisCount   = "count"
 	axisShare   = "share" // 0..100 %, always whole
+	axisNear    = "near"  // pictures only: from the least value on
 )
 
 // chart is one plot, for the page (Title, Unit, Note) and for the script.

@@ -32,6 +32,7 @@ type study struct {
 type group struct {
 	policy string
 	runs   []meter.Result
+	tidied []meter.Result // with pods moved
 }
 
 // studiesOf sorts the results into studies and groups, in order of appearance.
@@ -60,6 +61,10 @@ func (s *study) add(r meter.Result) {
 	if at < 0 {
 		at = len(s.groups)
 		s.groups = append(s.groups, group{policy: r.Policy})
+	}
+	if r.Tidied != nil {
+		s.groups[at].tidied = append(s.groups[at].tidied, r)
+		return
 	}
 	s.groups[at].runs = append(s.groups[at].runs, r)
 }

@@ -33,7 +33,7 @@ func plotColours() []string {
 func Plots(results []meter.Result) []Plot {
 	var out []Plot
 	for i, s := range studiesOf(results) {
-		for _, c := range chartsOf(s) {
+		for _, c := range append(chartsOf(s), tidiedCharts(s)...) {
 			name := plotName(c.Title)
 			if i > 0 {
 				name = fmt.Sprintf("%s-%d", name, i+1)
@@ -133,13 +133,15 @@ func axisOf(kind string, lines []line, of func(*line) []number) axis {
 		return even(0, a.to, u.seconds, u.name)
 	case axisShare:
 		return even(0, 100, 1, "")
+	case axisNear:
+		return even(math.Floor(a.from*10)/10, math.Ceil(a.to*10)/10, 1, "")
 	}
 	return even(0, a.to, 1, "")
 }
 
 // even puts ticks on round numbers of a unit.
 func even(from, to, unit float64, name string) axis {
-	a := axis{from: from, to: max(to, unit)}
+	a := axis{from: from, to: max(to, from+unit/10, unit)}
 	step := math.Pow(10, math.Floor(math.Log10((a.to-from)/unit/plotTicks)))
 	for _, m := range []float64{1, 2, 5, 10} {
 		if (a.to-from)/unit <= plotTicks*step*m {
@@ -149,7 +151,7 @@ func even(from, to, unit float64, name string) axis {
 	}
 	for k := 0.0; k*step*unit <= a.to-from; k++ {
 		v := k * step
-		a.ticks = append(a.ticks, tick{from + v*unit, strings.TrimSpace(figure(v, max(0, int(-math.Floor(math.Log10(step))))) + " " + name)})
+		a.ticks = append(a.ticks, tick{from + v*unit, strings.TrimSpace(figure(from/unit+v, max(0, int(-math.Floor(math.Log10(step))))) + " " + name)})
 	}
 	return a
 }

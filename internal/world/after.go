@@ -40,7 +40,8 @@ type Dependency struct {
 func (f *JobFacts) Equal(g *JobFacts) bool {
 	x, y := *f, *g
 	x.After, y.After = nil, nil
-	return reflect.DeepEqual(x, y) && slices.Equal(f.After, g.After)
+	x.Configurations, y.Configurations = nil, nil
+	return reflect.DeepEqual(x, y) && slices.Equal(f.After, g.After) && slices.Equal(f.Configurations, g.Configurations)
 }
 
 // JobEnded says that a job is over. Its pods are no part of that: they are removed one

@@ -22,6 +22,9 @@ func (e Accepted) apply(w *World) error {
 	if d.Action == cluster.ActionPrefetch {
 		return w.acceptPrefetch(d)
 	}
+	if d.Action == cluster.ActionScale {
+		return w.acceptScale(d)
+	}
 	p, err := w.subject(d)
 	if err != nil {
 		return err
@@ -62,9 +65,13 @@ func (w *World) acceptEvict(d *decision.Decision, p *cluster.Pod) error {
 	if p.Phase != cluster.PhaseBound && p.Phase != cluster.PhaseRunning {
 		return fmt.Errorf("accept evict %s: it is %v", p.Spec.Name, p.Phase)
 	}
+	if err := w.mayMove(d); err != nil {
+		return err
+	}
 	w.withdrawResize(d.Pod)
 	w.ledger.SetPhase(d.Pod, cluster.PhaseTerminating)
 	w.addIntent(d)
+	w.keep(d)
 	in := w.ledger.EditIntent(w.ledger.Pod(d.Pod).Intent)
 	in.Yields = d.Yields
 	if b := w.ledger.BudgetOf(w.ledger.Pod(d.Pod)); b != nil {
@@ -105,6 +112,7 @@ func (w *World) forgetIntent(pod cluster.PodID) uint64 {
 	if in.Action != cluster.ActionHold {
 		delete(w.underWay, in.ID)
 	}
+	w.ledger.Unkeep(id)
 	w.ledger.DropIntent(id)
 	w.ledger.EditPod(pod).Intent = cluster.None
 	w.freeIntents = append(w.freeIntents, id)
@@ -138,8 +146,10 @@ func (e Evicted) apply(w *World) error {
 	if err != nil {
 		return err
 	}
+	target := w.targetOf(id)
 	w.lose(id)
 	w.displaced(id)
+	w.arrives(id, target)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 )
 
 // PodFound says that a known pod is bound to a node, whoever bound it and whether
@@ -16,6 +17,9 @@ type PodFound struct {
 	// Devices are the positions of those it holds, in the order of its requests.
 	// Empty: nobody knows, and some are presumed.
 	Devices []int32
+	// GoneBy is, of a pod that was said to be in room reserved for others from then on,
+	// when that is.
+	GoneBy moment.Instant `json:",omitempty"`
 }
 
 func (e PodFound) apply(w *World) error {
@@ -28,17 +32,23 @@ func (e PodFound) apply(w *World) error {
 		return fmt.Errorf("pod %s: %w", e.Name, err)
 	}
 	p := w.ledger.Pod(id)
-	if spec := *p.Spec; !p.Phase.Charged() && spec.Shape != spec.Asked {
-		spec.Shape = spec.Asked // who bound it gave it all
-		w.ledger.Respecify(id, &spec)
-		p = w.ledger.Pod(id)
+	if e.GoneBy < 0 {
+		return fmt.Errorf("pod %s on %s: gone by %v: must not be negative", e.Name, e.Node, e.GoneBy)
 	}
-	place := cluster.Placement{Node: node, Shape: p.Spec.Shape, Identity: cluster.IdentityPresumed}
+	spec := *p.Spec
+	if !p.Phase.Charged() {
+		spec.Shape = spec.Asked // who bound it gave it all
+	}
+	place := cluster.Placement{Node: node, Shape: spec.Shape, Identity: cluster.IdentityPresumed}
 	if len(e.Devices) > 0 {
 		if place.Grants, err = w.held(&e, w.ledger.Shape(place.Shape), w.ledger.Node(node)); err != nil {
 			return fmt.Errorf("pod %s on %s: %w", e.Name, e.Node, err)
 		}
 		place.Identity = cluster.IdentityObserved
+	}
+	if spec.Shape != p.Spec.Shape {
+		w.ledger.Respecify(id, &spec)
+		p = w.ledger.Pod(id)
 	}
 	phase := cluster.PhaseBound
 	if p.Phase.Charged() {
@@ -59,7 +69,7 @@ func (e PodFound) apply(w *World) error {
 	w.ledger.SetRefused(id, cluster.Refusals{})
 	w.ledger.ChargeFound(id, place, phase)
 	row := w.ledger.EditPod(id)
-	row.Bound, row.Started = w.now, 0
+	row.Bound, row.Started, row.GoneBy = w.now, 0, e.GoneBy
 	return nil
 }
 

@@ -24,6 +24,9 @@ import (
 
 // acceptBinds commits to binds that are carried out all or none.
 func (w *World) acceptBinds(ds []decision.Decision) error {
+	if len(ds) == 1 && w.isOnItsWay(&ds[0]) {
+		return nil // its room is kept already
+	}
 	after, held := afterOf(ds), 0
 	for i := range ds {
 		mine, err := w.bindable(&ds[i])
@@ -281,6 +284,9 @@ func (w *World) intentOf(id cluster.PodID, action cluster.Action) *cluster.Inten
 
 // Holds says whether a pod holds room by a decision.
 func (w *World) Holds(d *decision.Decision) bool {
+	if w.isOnItsWay(d) {
+		return true
+	}
 	p, err := w.subject(d)
 	if err != nil || p.Phase != cluster.PhasePlacing {
 		return false

@@ -28,12 +28,16 @@ type JobFacts struct {
 	Deadline moment.Instant
 	// Unpreemptible says that its pods are never evicted for others.
 	Unpreemptible bool
-	// MinWorkers and MaxWorkers are the range in which it runs; 0: it has none.
+	// MinWorkers and MaxWorkers are the range in which it runs; 0: it has none, or that
+	// of its Configurations.
 	MinWorkers, MaxWorkers int32
 	Expected               moment.Span // declared run time; 0: not declared
 	Checkpoint             Checkpoint
 	// After are the jobs that it comes after; they may come later, or be gone.
 	After []Dependency `json:",omitempty"`
+	// Configurations are the ways to run; with any, the range of workers is theirs. None: it
+	// is rigid.
+	Configurations []Configuration `json:",omitempty"`
 	// Disruptions is how often it may be evicted from now on; 0: there is no limit.
 	// A job that never bore one is Unpreemptible; one that has none left, Spent.
 	Disruptions int32
@@ -77,6 +81,9 @@ func (w *World) tellJob(name string, f *JobFacts, anew bool) error {
 	if err := w.validAfter(name, f.After); err != nil {
 		return fmt.Errorf("job %s: %w", name, err)
 	}
+	if err := validConfigurations(f.Configurations); err != nil {
+		return fmt.Errorf("job %s: %w", name, err)
+	}
 	queue := cluster.QueueID(cluster.None)
 	if f.Queue != "" {
 		known := false
@@ -96,6 +103,7 @@ func (w *World) tellJob(name string, f *JobFacts, anew bool) error {
 	}
 	j.Preemptible, j.MinWorkers, j.MaxWorkers, j.Expected = !f.Unpreemptible, f.MinWorkers, f.MaxWorkers, f.Expected
 	j.Checkpoint = cluster.Checkpoint{Last: f.Checkpoint.Last, Period: f.Checkpoint.Period, Write: f.Checkpoint.Write, Restart: f.Checkpoint.Restart}
+	w.configure(j, f.Configurations)
 	switch j.Disruptions = f.Disruptions; f.Disruptions {
 	case 0:
 		j.Disruptions = cluster.None
@@ -172,7 +180,7 @@ func (e JobRemoved) apply(w *World) error {
 func newJob(name string, generation uint32, members int32) cluster.Job {
 	return cluster.Job{
 		Name: name, Key: chance.HashString(name), Generation: generation, Queue: cluster.None, Deadline: moment.Never,
-		Preemptible: true, Chosen: cluster.None, Disruptions: cluster.None, Members: members,
+		Preemptible: true, Disruptions: cluster.None, Members: members,
 	}
 }
 
@@ -262,6 +270,9 @@ func (w *World) inherit(spec *cluster.PodSpec) {
 			spec.Protected = spec.Protected || !j.Preemptible
 			class = w.ledger.SLA(w.interner.Symbols().Text(j.SLA))
 		}
+	}
+	if spec.Kind == 0 {
+		spec.Kind = own.Runs
 	}
 	w.promise(spec, class)
 	if spec.Queue == cluster.None && spec.Group != cluster.None {

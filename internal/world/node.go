@@ -348,6 +348,7 @@ func (e NodeRemoved) apply(w *World) error {
 		w.lose(pod)
 	}
 	w.dropClaimsOn(id)
+	w.dropTargetsOn(id)
 	w.bringBack(id)
 	count := n.Spec.DeviceCount
 	w.ledger.RemoveNode(id)

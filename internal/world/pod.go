@@ -60,12 +60,15 @@ type Toleration struct {
 
 // PodAdded makes a pod known; it waits from then on.
 type PodAdded struct {
-	Name  string
-	UID   string // empty: the name
-	Kind  string
-	Queue string
-	Group string // starts with the others of it, or waits; it may come later
-	Job   string `json:",omitempty"` // it may come later; empty: that of the group, if it has one
+	Name string
+	UID  string // empty: the name
+	Kind string
+	// RunsAs names what its run times are known by, where it has no kind: unlike that it
+	// does not keep apart what asks for the same.
+	RunsAs string `json:",omitempty"`
+	Queue  string
+	Group  string // starts with the others of it, or waits; it may come later
+	Job    string `json:",omitempty"` // it may come later; empty: that of the group, if it has one
 	// Ranked says that the pod has a Rank within its group, from 0.
 	Ranked       bool  `json:",omitempty"`
 	Rank         int32 `json:",omitempty"`
@@ -135,10 +138,10 @@ func (e PodAdded) apply(w *World) error {
 	spec := &cluster.PodSpec{
 		Name: e.Name, UID: e.UID, Group: group, Job: job, Service: cluster.None, Rank: rank,
 		PreemptNever: e.PreemptNever, Policy: w.Symbol(e.Policy), Artifacts: artifacts,
-		Own: cluster.PodOwn{Queue: queue, Kind: w.Symbol(e.Kind), Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected},
+		Own: cluster.PodOwn{Queue: queue, Kind: w.Symbol(e.Kind), Runs: w.Symbol(e.RunsAs), Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected},
 	}
 	w.inherit(spec)
-	if e.Kind == "" {
+	if e.Kind == "" && spec.Kind != spec.Own.Runs {
 		e.Kind = w.interner.Symbols().Text(spec.Kind)
 	}
 	spec.Asked = w.shape(&e.Request, e.Kind)

@@ -49,6 +49,7 @@ type PodRecalled struct {
 	Ran             moment.Span
 	Refused, Kept   Setback
 	GoneBy          moment.Instant `json:",omitempty"`
+	Busy            cluster.Gauge  `json:",omitzero"`
 }
 
 // IntentRecalled is a decision that is under way.
@@ -65,6 +66,10 @@ type IntentRecalled struct {
 	Budget             string
 	// Outstanding says that what is left of the budget does not count it yet.
 	Outstanding bool
+	// Target is where the pod is to be next, with the decision that takes it there.
+	Target *Place         `json:",omitempty"`
+	Bind   uint64         `json:",omitempty"`
+	Until  moment.Instant `json:",omitempty"`
 }
 
 // GroupRecalled is what was written down of a group: whether it has run, until when it
@@ -86,6 +91,7 @@ type JobRecalled struct {
 	Ran          moment.Span
 	Began, Ended moment.Instant `json:",omitzero"`
 	Failed       bool           `json:",omitzero"`
+	Sizing       *Sizing        `json:",omitempty"` // nil: nothing was decided or measured
 }
 
 // Excused says which nodes and queues facts have overdrawn.
@@ -96,10 +102,10 @@ func (w *World) Commitments() []Event {
 	v := w.View()
 	var out []Event
 	for _, name := range sortedKeys(w.jobs) {
-		if j := v.Job(w.jobs[name]); j.Known && (j.Evictions > 0 || j.Ran > 0) || j.Began != 0 || j.Ended != 0 {
+		if j := v.Job(w.jobs[name]); j.Known && (j.Evictions > 0 || j.Ran > 0 || j.Progress > 0 || j.Sizing != (cluster.Sizing{})) || j.Began != 0 || j.Ended != 0 {
 			out = append(out, JobRecalled{
 				Name: name, Displaced: j.Displaced, Evictions: j.Evictions, Ran: j.Ran,
-				Began: j.Began, Ended: j.Ended, Failed: j.State == cluster.JobFailed,
+				Began: j.Began, Ended: j.Ended, Failed: j.State == cluster.JobFailed, Sizing: w.sizingRecalled(j),
 			})
 		}
 	}
@@ -132,6 +138,9 @@ func (w *World) Commitments() []Event {
 			excused.Queues = append(excused.Queues, name)
 		}
 	}
+	if moves := v.Moves(); len(moves) > 0 {
+		out = append(out, MovesRecalled{At: slices.Clone(moves)})
+	}
 	return append(out, excused)
 }
 
@@ -153,7 +162,7 @@ func (w *World) recalled(id cluster.PodID) PodRecalled {
 	e := PodRecalled{
 		Name: p.Spec.Name, Phase: p.Phase, Place: w.placeOf(p.Spec, &p.Placement), Reserved: p.Reserved, Attempt: p.Attempt,
 		Arrived: p.Arrived, Bound: p.Bound, Started: p.Started, Repaid: p.Repaid, Displaced: p.Displaced, Evictions: p.Evictions, Ran: p.Ran,
-		Refused: w.setback(&p.Refused), Kept: w.setback(&p.Kept), GoneBy: p.GoneBy,
+		Refused: w.setback(&p.Refused), Kept: w.setback(&p.Kept), GoneBy: p.GoneBy, Busy: p.Busy,
 	}
 	if p.Spec.Queue != cluster.None {
 		e.Queue = v.Queue(p.Spec.Queue).Name
@@ -206,6 +215,9 @@ func (w *World) intentRecalled(in *cluster.Intent) IntentRecalled {
 	}
 	if place := w.placeOf(spec, &in.Place); place != nil {
 		e.Place = *place
+	}
+	if t := in.Target; t != nil {
+		e.Target, e.Bind, e.Until = w.placeOf(spec, &t.Place), t.Bind, t.Until
 	}
 	if in.Budget != cluster.None {
 		b := v.Budgets.At(int32(in.Budget))
@@ -288,7 +300,7 @@ func (e PodRecalled) apply(w *World) error {
 	row.Displaced, row.Evictions, row.Ran, row.Kept = e.Displaced, e.Evictions, e.Ran, w.refusals(&e.Kept)
 	row.LastNode = cluster.None
 	if charged {
-		row.GoneBy = e.GoneBy
+		row.GoneBy, row.Busy = e.GoneBy, e.Busy
 	}
 	if node, known := w.nodes[e.LastNode]; known {
 		row.LastNode = node
@@ -338,6 +350,13 @@ func (e IntentRecalled) apply(w *World) error {
 			in.Told--
 		}
 	}
+	var target *cluster.Target
+	if e.Target != nil {
+		target = &cluster.Target{Bind: e.Bind, Until: e.Until}
+		if target.Place, err = w.placement(p.Spec, e.Target); err != nil || e.Action != cluster.ActionEvict {
+			return fmt.Errorf("pod %s: %v: target on %s: only of an eviction, and a place that is there: %w", e.Pod, e.Action, e.Target.Node, err)
+		}
+	}
 	reuse := cluster.IntentID(cluster.None)
 	if n := len(w.freeIntents); n > 0 {
 		reuse = w.freeIntents[n-1]
@@ -345,6 +364,9 @@ func (e IntentRecalled) apply(w *World) error {
 	}
 	row := w.ledger.AddIntent(in, reuse)
 	w.ledger.EditPod(id).Intent = row
+	if target != nil {
+		w.ledger.Keep(row, target)
+	}
 	if e.Action != cluster.ActionHold {
 		w.underWay[e.ID] = row
 	}
@@ -376,7 +398,11 @@ func (e JobRecalled) apply(w *World) error {
 	case !known:
 		id = w.jobNamed(e.Name)
 	}
+	if err := e.Sizing.valid(w.ledger.Job(id)); err != nil {
+		return err
+	}
 	j := w.ledger.EditJob(id)
+	w.recallSizing(j, e.Sizing)
 	j.Displaced, j.Evictions, j.Ran, j.Began, j.Ended = e.Displaced, e.Evictions, e.Ran, e.Began, e.Ended
 	j.State = stateOf(e.Began, e.Ended, e.Failed)
 	w.fileEnded(id)

@@ -51,6 +51,32 @@ type Beliefs struct {
 	// queues used before it.
 	Epoch  int64   `json:"epoch,omitempty"`
 	Queues []Queue `json:"queues,omitempty"`
+	// Runs are the last run times of each kind, and Words how far what queues declared was
+	// off.
+	Runs  []Runs `json:"runs,omitempty"`
+	Words []Word `json:"words,omitempty"`
+	// Ended is how work ended that is over: other work may come after it.
+	Ended []Ended `json:"ended,omitempty"`
+}
+
+// Runs are how long runs of a kind took, in microseconds, oldest first.
+type Runs struct {
+	Kind string  `json:"kind"`
+	Took []int64 `json:"took"`
+}
+
+// Word is how long runs of a queue took, in thousandths of what was declared, oldest first.
+type Word struct {
+	Owner uint64  `json:"owner"`
+	Took  []int64 `json:"took"`
+}
+
+// Ended is how a piece of work ended, with times in Unix microseconds.
+type Ended struct {
+	Name   string `json:"name"`
+	Began  int64  `json:"began,omitempty"`
+	At     int64  `json:"at"`
+	Failed bool   `json:"failed,omitempty"`
 }
 
 // Ask is how many pods of a kind came with a request.

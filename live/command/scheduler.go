@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/live/kube"
@@ -33,7 +35,9 @@ const gcPercent = 400
 type options struct {
 	kubeconfig, name, policy, gpu        string
 	profiles, topology                   []string
-	record, tiers                        string
+	record, tiers, reserve               string
+	slas                                 []string
+	startTimes                           bool
 	recordLimit                          int64
 	events, logFormat                    string
 	preemption, verbose, ledger, beliefs bool
@@ -69,6 +73,9 @@ func Scheduler() *cobra.Command {
 	f.BoolVar(&o.beliefs, "keep-beliefs", true, "keep what was learned in the ConfigMap "+kube.BeliefsName+" of the Lease's namespace, for the next start")
 	f.BoolVar(&o.preemption, "preemption", true, "evict pods of lower priority for one that has no room, within their disruption budgets")
 	f.StringVar(&o.tiers, "run-tiers", "", "how long work that saves its state runs before it is set back behind work of its queue and priority that has run for less, as 1h,16h; none for never (default: as the policy has it, which is 1h,16h for headrace)")
+	f.StringVar(&o.reserve, "reserve", kube.ReserveModes()[engine.ReserveOff], "for whom room is reserved that cannot start yet: off, head (the first of each queue), all; others start in it where they end before")
+	f.BoolVar(&o.startTimes, "start-times", false, "work out, every ten seconds, when those who wait are expected to start")
+	f.StringArrayVar(&o.slas, "sla-class", nil, "NAME:total=6h,per-run=3,gives=first|normal|last|never,lends=no,from-priority=N: an SLA class, or other terms for one of "+strings.Join(classNames(), ", ")+"; what is not said stays; may be given several times")
 	f.StringVar(&o.record, "record", "", "write a journal to this file, for headrace replay; compressed when it ends in .gz")
 	f.Int64Var(&o.recordLimit, "record-limit", kube.DefaultRecordLimit, "end the journal at so many bytes of text")
 	f.StringVar(&o.events, "events", kube.EventModes()[kube.EventsOnChange], "which events are written on pods: changes (of the reason why one waits), all (those placed, too), none")
@@ -121,6 +128,14 @@ func (o *options) config(c *cobra.Command) (kube.Config, error) {
 		return out, err
 	}
 	if out.Tiers, err = parseTiers(o.tiers); err != nil {
+		return out, err
+	}
+	mode := slices.Index(kube.ReserveModes(), o.reserve)
+	if mode < 0 {
+		return out, fmt.Errorf("--reserve %q: must be %s", o.reserve, strings.Join(kube.ReserveModes(), ", "))
+	}
+	out.Reserve, out.StartTimes = engine.Reserve(mode), o.startTimes
+	if out.SLAs, err = parseSLAs(o.slas); err != nil {
 		return out, err
 	}
 	switch {

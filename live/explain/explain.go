@@ -72,10 +72,37 @@ type Pod struct {
 	// Classes say what every node answers, by node class.
 	Classes []Class `json:"classes,omitempty"`
 	Place   *Place  `json:"place,omitempty"`
+	// Starts is when a pod that waits for room is expected to start, and Reserved the room
+	// that is kept for it then; absent where the scheduler does not look ahead.
+	Starts   *Starts   `json:"starts,omitempty"`
+	Reserved *Reserved `json:"reserved,omitempty"`
+	// Deadline is set where it cannot be met.
+	Deadline *Deadline `json:"deadline,omitempty"`
+	SLAClass string    `json:"sla_class,omitempty"`
 	// Queues are the queue that the pod is in and those above it, from there up.
 	Queues []Tenant `json:"queues,omitempty"`
 	// History are its last reasons and what became of it, oldest first.
 	History []Past `json:"history,omitempty"`
+}
+
+// Starts is an instant with how far off it may be: if all runs were short, as long as
+// expected, or long. What is absent nobody knows.
+type Starts struct {
+	Low    *time.Time `json:"low,omitempty"`
+	Likely *time.Time `json:"likely,omitempty"`
+	High   *time.Time `json:"high,omitempty"`
+}
+
+// Reserved is room that nobody takes who would be in the way at an instant.
+type Reserved struct {
+	At    time.Time `json:"at"`
+	Nodes []string  `json:"nodes"`
+}
+
+// Deadline is one that cannot be met, and when the work is done at the earliest.
+type Deadline struct {
+	At          time.Time `json:"at"`
+	EarliestEnd time.Time `json:"earliest_end"`
 }
 
 // Class is what the nodes of one class answer to a pod.
@@ -163,6 +190,7 @@ type Queued struct {
 	Verdict       Verdict `json:"verdict"`
 	Kind          string  `json:"kind,omitempty"`
 	Says          string  `json:"says,omitempty"`
+	Starts        *Starts `json:"starts,omitempty"`
 }
 
 // Top is the cluster at a glance.

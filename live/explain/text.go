@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -26,6 +27,7 @@ func (p *Pod) Text(out io.Writer) {
 	if p.Turn > 0 {
 		line("turn", "%d of %d in line", p.Turn, p.Line)
 	}
+	p.times(line)
 	if p.Profile != "" {
 		line("profile", "%s, decided by policy %s", p.Profile, p.Policy)
 	}
@@ -49,6 +51,53 @@ func (p *Pod) Text(out io.Writer) {
 		}
 		w.Flush()
 	}
+}
+
+// times tells when a pod starts, and what that means for its deadline.
+func (p *Pod) times(line func(key, format string, args ...any)) {
+	if p.Starts != nil {
+		line("starts", "%s", p.Starts.text(p.At))
+	}
+	if p.Reserved != nil {
+		line("reserved", "room on %s at %s", strings.Join(p.Reserved.Nodes, ", "), clock(p.Reserved.At, p.At))
+	}
+	if p.Deadline != nil {
+		line("deadline", "%s cannot be met, the earliest end is %s", clock(p.Deadline.At, p.At), clock(p.Deadline.EarliestEnd, p.At))
+	}
+	if p.SLAClass != "" {
+		line("SLA class", "%s", p.SLAClass)
+	}
+}
+
+// text is "14:05 (13:50-15:10)".
+func (s *Starts) text(now time.Time) string {
+	if s == nil {
+		return "-"
+	}
+	end := func(t *time.Time) string {
+		if t == nil {
+			return "?"
+		}
+		return clock(*t, now)
+	}
+	switch {
+	case s.Likely == nil && s.Low == nil:
+		return "unknown"
+	case s.Likely == nil:
+		return "not before " + clock(*s.Low, now)
+	case s.Low != nil && s.High != nil && s.Low.Equal(*s.High):
+		return clock(*s.Likely, now)
+	}
+	return fmt.Sprintf("%s (%s-%s)", clock(*s.Likely, now), end(s.Low), end(s.High))
+}
+
+// clock is a time of day, in the reader's place; with the day where that is not near.
+func clock(at, now time.Time) string {
+	const near = 12 * time.Hour
+	if d := at.Sub(now); d < -near || d > near {
+		return at.Local().Format("2 Jan 15:04")
+	}
+	return at.Local().Format("15:04")
 }
 
 func (p *Pod) headline() string {
@@ -165,14 +214,21 @@ func (q *Queue) Text(out io.Writer) {
 		return
 	}
 	w := tabwriter.NewWriter(out, 0, 0, padding, ' ', 0)
-	fmt.Fprintln(w, "TURN\tNAMESPACE\tPOD\tPROFILE\tPRIORITY\tWAITED\tVERDICT\tREASON")
+	starts := slices.ContainsFunc(q.Pods, func(p Queued) bool { return p.Starts != nil })
+	column := func(text string) string {
+		if !starts {
+			return ""
+		}
+		return text + "\t"
+	}
+	fmt.Fprintf(w, "TURN\tNAMESPACE\tPOD\tPROFILE\tPRIORITY\tWAITED\t%sVERDICT\tREASON\n", column("STARTS"))
 	for i := range q.Pods {
 		p := &q.Pods[i]
 		turn := "-"
 		if p.Turn > 0 {
 			turn = fmt.Sprint(p.Turn)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", turn, p.Namespace, p.Name, p.Profile, p.Priority, short(p.WaitedSeconds), p.Verdict, p.Says)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s%s\t%s\n", turn, p.Namespace, p.Name, p.Profile, p.Priority, short(p.WaitedSeconds), column(p.Starts.text(q.At)), p.Verdict, p.Says)
 	}
 	w.Flush()
 	if more := q.Total - len(q.Pods); more > 0 {

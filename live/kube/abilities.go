@@ -50,8 +50,7 @@ func (c *Config) abilities() []ability {
 		{"list", "", "pods", ""},
 		{"watch", "", "pods", ""},
 		{"get", "", "pods", ""},
-		{"list", "", "namespaces", ""},
-		{"watch", "", "namespaces", ""},
+		{"get", "batch", "jobs", ""},
 		{"create", "", "pods", "binding"},
 		{"patch", "", "pods", "status"},
 	}

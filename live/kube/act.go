@@ -103,7 +103,7 @@ func (s *Scheduler) writeBind(ctx context.Context, b *Bind) error {
 		defer cancel()
 	}
 	return s.config.Client.CoreV1().Pods(namespace).Bind(ctx, &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(b.UID)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(b.UID), Annotations: b.annotations()},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: b.Node},
 	}, metav1.CreateOptions{})
 }

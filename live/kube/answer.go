@@ -31,6 +31,12 @@ func (q *inquiry) answer() explain.Pod {
 			out.Queues = pathOf(q.queues.tenants(), q.view.Queue(id).Name)
 		}
 	}
+	if out.Deadline = p.late; q.inWorld {
+		out.SLAClass = q.view.Symbols.Text(q.view.Pod(q.id).Spec.SLA)
+	}
+	if out.Verdict != explain.Placed {
+		out.Starts, out.Reserved = p.starts, p.reserved
+	}
 	switch {
 	case out.Verdict == explain.Placed:
 		out.Place = q.place()
@@ -109,6 +115,9 @@ func (q *inquiry) standing(out *explain.Pod) {
 	case p.seen.Standing == facts.Held:
 		r.Code = "NotJudged"
 		out.Help = []string{"a pod that does not ask for it"}
+	case p.seen.Standing == facts.Waiting && p.unordered != "":
+		r.Code = "AfterRefused"
+		out.Help = []string{"another value of the annotation " + facts.AfterWork + ", of this pod or of those that it names"}
 	case p.seen.Standing == facts.Waiting && p.lineless != "":
 		r.Code = "NoQueue"
 		out.Help = []string{"queue " + p.seen.Queue + " in force, or another value of the label " + v1alpha1.QueueLabel}
@@ -185,7 +194,7 @@ func (q *lineup) answer(limit int) explain.Queue {
 		p := q.pods[key]
 		entry := explain.Queued{
 			Turn: turn, Profile: p.profile, Priority: p.priority, WaitedSeconds: q.now.Sub(p.first).Seconds(),
-			Verdict: p.verdict, Kind: p.said.kind, Says: p.said.sentence,
+			Verdict: p.verdict, Kind: p.said.kind, Says: p.said.sentence, Starts: p.starts,
 		}
 		entry.Namespace, entry.Name = split(key)
 		out.Pods = append(out.Pods, entry)

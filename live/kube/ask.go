@@ -99,6 +99,7 @@ type lined struct {
 	verdict  explain.Verdict
 	said     why
 	inLine   bool
+	starts   *explain.Starts
 }
 
 // line copies what there is to know about the pods that wait.
@@ -114,7 +115,7 @@ func (o *owner) line() lineup {
 			said, _ := b.said(p)
 			q.pods[key] = lined{
 				first: p.first, priority: p.seen.Added.Priority, profile: b.turnOf(p).Name,
-				verdict: verdictOf(p, &said), said: said, inLine: p.footing == waiting && b.backsOff(p).None(),
+				verdict: verdictOf(p, &said), said: said, starts: p.starts, inLine: p.footing == waiting && b.backsOff(p).None(),
 			}
 		}
 	}
@@ -156,7 +157,7 @@ func verdictOf(p *pod, said *why) explain.Verdict {
 	switch {
 	case p.footing == placing || p.footing == charged:
 		return explain.Placed
-	case p.seen.Standing == facts.Held, p.seen.Standing == facts.Waiting && p.lineless != "":
+	case p.seen.Standing == facts.Held, p.seen.Standing == facts.Waiting && (p.lineless != "" || p.unordered != ""):
 		return explain.AfterChange
 	case said.reason == nil:
 		return explain.Waiting

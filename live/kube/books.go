@@ -38,6 +38,9 @@ type books struct {
 	groups     map[string]*group
 	tenants
 	complaints []complaint // about pods, not told yet
+	works      map[string]*work
+	looked     map[string]time.Time // when works that others wait for were looked at
+	resettle   []string             // pods that are to be settled anew
 
 	draws      draws      // devices that we pick ourselves
 	exclusions exclusions // what the last check and volumes say
@@ -76,15 +79,18 @@ type pod struct {
 	toldAt  time.Time
 	story   story
 	eviction
+	outlook
 	vetoes int // refusals by the last check in a row
 	bar    bar // what its volumes say
 	// lineless says why it waits for a queue; empty: it does not.
 	lineless string
-	employed bool           // the world knows its job
-	job      world.JobFacts // as the world has it
+	works    string         // the work that it is part of, by the name that the world knows it by
+	job      world.JobFacts // what it says of that, as far as it can be meant
 	jobSeen  world.JobFacts // as it was seen then
-	faults   []string       // of its annotations, as told
-	observed bool           // what is expected has learned of it
+	// unordered says why it cannot come after what it says it does; empty: it can.
+	unordered string
+	faults    []string // of its annotations, as told
+	observed  bool     // what is expected has learned of it
 }
 
 // node is what is known of one.
@@ -104,7 +110,7 @@ func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
 		again: moment.Never, places: make(map[string]world.DomainAdded),
-		namespaces: make(map[string]map[string]string), draws: newDraws(), exclusions: newExclusions(), evictions: newEvictions(), groups: make(map[string]*group), tenants: newTenants(),
+		namespaces: make(map[string]map[string]string), draws: newDraws(), exclusions: newExclusions(), evictions: newEvictions(), groups: make(map[string]*group), tenants: newTenants(), works: make(map[string]*work),
 	}
 }
 
@@ -153,6 +159,9 @@ func (b *books) podSeen(key string, seen facts.Pod) {
 		b.pods[key] = p
 		b.promised(key, &seen)
 	}
+	if seen.Standing == facts.Absent {
+		b.noteRun(key, p)
+	}
 	seen = b.claimed(key, seen)
 	if p.seen.Node != seen.Node || p.seen.Standing != seen.Standing {
 		b.reindex(key, p, seen)
@@ -164,6 +173,7 @@ func (b *books) podSeen(key string, seen facts.Pod) {
 		b.dismiss(key, p)
 		delete(b.pods, key)
 	}
+	b.settleOrders()
 }
 
 // podGone takes in that a pod is deleted.
@@ -172,6 +182,7 @@ func (b *books) podGone(key string) {
 	if p == nil {
 		return
 	}
+	b.noteRun(key, p)
 	b.unclaim(key)
 	b.reindex(key, p, facts.Pod{})
 	b.enlist(key, p.seen.Queue, "")
@@ -179,6 +190,7 @@ func (b *books) podGone(key string) {
 	b.settle(key, p)
 	b.dismiss(key, p)
 	delete(b.pods, key)
+	b.settleOrders()
 }
 
 // reindex keeps the index of bound pods by node.
@@ -249,7 +261,7 @@ func (b *books) settleBound(key string, p *pod) {
 		if p.footing == outside && !b.enter(key, p) {
 			return
 		}
-		b.must(world.PodFound{Name: key, Node: p.seen.Node})
+		b.must(world.PodFound{Name: key, Node: p.seen.Node, GoneBy: p.seen.GoneBy})
 		p.running = false
 	}
 	p.footing, p.node = charged, p.seen.Node
@@ -267,7 +279,7 @@ func (p *pod) stands() bool {
 
 // aside says whether a pod that waits is not in line: for want of a queue, or of
 // knowledge about its volumes.
-func (p *pod) aside() bool { return p.lineless != "" || p.unlooked() }
+func (p *pod) aside() bool { return p.lineless != "" || p.unordered != "" || p.unlooked() }
 
 // sameAmounts says whether two requests take the same from a node.
 func sameAmounts(a, c *world.Request) bool {

@@ -37,7 +37,10 @@ type Bind struct {
 	Since          time.Time // when the pod was first seen
 	serial         uint64    // tells the binds of one pod apart
 	bundle         uint64    // of binds that were decided together; 0: it was alone
-	Draws          []Draw    // to be written to its claims first
+	// GoneBy is until when the pod may be in room that is reserved for others from then
+	// on; zero: it is in none.
+	GoneBy time.Time
+	Draws  []Draw // to be written to its claims first
 	// prepare makes ready what else the pod needs before it is bound; nil: nothing.
 	prepare func(context.Context) error
 }
@@ -93,6 +96,10 @@ func (b *books) decideFor(t *turn, kind decision.CycleKind) []Bind {
 
 // commit accepts what is carried out together, and returns its binds.
 func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
+	if d := &bundle[0]; d.Action == cluster.ActionScale {
+		b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "job", v.Job(d.Scale.Job).Name)
+		return nil
+	}
 	if d := &bundle[0]; d.Action != cluster.ActionBind {
 		b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "pod", v.Pod(d.Pod).Spec.Name)
 		return nil
@@ -128,7 +135,11 @@ func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
 		key, host := v.Pod(d.Pod).Spec.Name, v.Node(d.Place.Node).Spec.Name
 		p := b.pods[key]
 		p.story.placed(b.now, b.cycle, v, d)
+		b.judgeDeadline(key, p, d.Because.Deadline, d.Because.End)
 		bind := b.dispatch(key, p, host, draws[i])
+		if d.GoneBy > 0 {
+			bind.GoneBy = clockTime(d.GoneBy)
+		}
 		bind.bundle = together
 		binds = append(binds, bind)
 	}
@@ -161,6 +172,8 @@ func (b *books) note(v *cluster.View, line []decision.Waiting) {
 			sentences[w.Why] = said
 		}
 		p := b.pods[v.Pod(w.Pod).Spec.Name]
+		p.foreseen(v, w)
+		b.judgeDeadline(v.Pod(w.Pod).Spec.Name, p, w.Why.Deadline, w.Why.End)
 		if p.why, p.asOf = said, b.cycle; w.Why.Code == decision.BackingOff {
 			continue // it was told of the refusal itself
 		}
@@ -289,6 +302,8 @@ func (b *books) said(p *pod) (why, string) {
 		return why{kind: "room being made", sentence: "waits for pods of lower priority to leave " + p.node}, corev1.PodReasonUnschedulable
 	case p.footing == waiting && b.groupWhy(p) != "":
 		return unsupported("a group with " + b.groupWhy(p)), corev1.PodReasonSchedulerError
+	case p.seen.Standing == facts.Waiting && p.unordered != "":
+		return why{kind: "order of jobs", sentence: p.unordered}, corev1.PodReasonUnschedulable
 	case p.seen.Standing == facts.Waiting && p.lineless != "":
 		return why{kind: "no queue", sentence: p.lineless}, corev1.PodReasonUnschedulable
 	case p.seen.Standing == facts.Waiting && p.unlooked() && !b.exclusions.judged:

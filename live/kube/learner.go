@@ -10,6 +10,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/learn"
 	"github.com/headrace-dev/headrace/internal/world"
 
@@ -25,6 +26,112 @@ type learner struct {
 	// until is the instant up to which what came was learned by an instance before.
 	until moment.Instant
 	kept  int64 // pods that what was kept last rests on
+
+	runs      learn.Durations
+	runsStale bool  // the world does not know of the last runs yet
+	keptRuns  int64 // runs that what was kept last rests on
+	keptEnds  moment.Instant
+}
+
+// kindsKept bounds the kinds whose run times are kept: each takes some hundred bytes.
+const kindsKept = 2000
+
+// noteRun takes in that a pod has come to its end by itself.
+func (b *books) noteRun(key string, p *pod) {
+	id, known := b.world.Pod(key)
+	if !known || p.footing != charged || !p.running || p.seen.Leaving || p.leaving || p.evicting || p.seen.Started == 0 {
+		return
+	}
+	v := b.world.View()
+	spec := v.Pod(id).Spec
+	took := b.instant().Since(p.seen.Started)
+	b.runsStale = b.runs.Observe(spec.Kind, took) || b.runsStale
+	if spec.Expected > 0 && spec.Queue != cluster.None {
+		b.runsStale = b.runs.Declared(v.Queue(spec.Queue).Key, spec.Expected, took) || b.runsStale
+	}
+}
+
+// believeRuns tells the world how long runs take.
+func (b *books) believeRuns() {
+	if !b.runsStale {
+		return
+	}
+	b.runsStale = false
+	b.beliefs.Durations = b.runs.Table()
+	b.beliefs.Version++
+	beliefs := b.beliefs
+	b.must(world.Learned{Beliefs: &beliefs})
+}
+
+// keepRuns adds run times, and how work ended, to what is kept.
+func (b *books) keepRuns(out *beliefs.Beliefs) {
+	symbols := b.world.View().Symbols
+	runs := b.runs.Runs(kindsKept)
+	for _, k := range runs.Kinds {
+		one := beliefs.Runs{Kind: symbols.Text(k.Kind)}
+		for _, took := range k.Took {
+			one.Took = append(one.Took, int64(took))
+		}
+		out.Runs = append(out.Runs, one)
+	}
+	for _, o := range runs.Owners {
+		one := beliefs.Word{Owner: o.Owner}
+		for _, took := range o.Took {
+			one.Took = append(one.Took, int64(took))
+		}
+		out.Words = append(out.Words, one)
+	}
+	for _, e := range b.ends() {
+		out.Ended = append(out.Ended, beliefs.Ended{Name: e.Name, Began: int64(e.Began), At: int64(e.Ended), Failed: e.Failed})
+	}
+}
+
+// rememberRuns brings run times back, and how work ended.
+func (b *books) rememberRuns(kept *beliefs.Beliefs) error {
+	var runs learn.Runs
+	for _, one := range kept.Runs {
+		if one.Kind == "" {
+			return errors.New("runs of a kind without a name")
+		}
+		b.must(world.Interned{Text: one.Kind})
+		k := learn.KindRuns{Kind: b.world.Symbol(one.Kind)}
+		for _, took := range one.Took {
+			k.Took = append(k.Took, moment.Span(took))
+		}
+		runs.Kinds = append(runs.Kinds, k)
+	}
+	for _, one := range kept.Words {
+		o := learn.OwnerRuns{Owner: one.Owner}
+		for _, took := range one.Took {
+			o.Took = append(o.Took, quantity.Milli(took))
+		}
+		runs.Owners = append(runs.Owners, o)
+	}
+	durations, err := learn.DurationsFrom(runs)
+	if err != nil {
+		return err
+	}
+	for _, e := range kept.Ended {
+		// The clocks of two instances differ a little.
+		began, ended := min(moment.Instant(e.Began), b.instant()), min(moment.Instant(e.At), b.instant())
+		if err := b.apply(world.JobRecalled{Name: e.Name, Began: began, Ended: ended, Failed: e.Failed}); err != nil {
+			return fmt.Errorf("the end of %q, at %d: %w", e.Name, e.At, err)
+		}
+		b.keptEnds = max(b.keptEnds, ended)
+	}
+	b.runs, b.keptRuns, b.runsStale = durations, durations.Seen(), durations.Seen() > 0
+	return nil
+}
+
+// lastEnd is when the last of the works that are remembered ended.
+func (b *books) lastEnd() (last moment.Instant) {
+	v := b.world.View()
+	for i := range v.Jobs.Len() {
+		if j := v.Job(cluster.JobID(i)); j.Over() {
+			last = max(last, j.Ended)
+		}
+	}
+	return last
 }
 
 // ask is what a pod asked for.
@@ -80,10 +187,11 @@ var errNothingNew = errors.New("nothing was learned since")
 // learned returns what was learned, to be kept, if it is more than at the last
 // time.
 func (b *books) learned() (*beliefs.Beliefs, error) {
-	if b.demand.Seen() == b.kept && b.epoch == b.keptEpoch {
+	ends := b.lastEnd()
+	if b.demand.Seen() == b.kept && b.epoch == b.keptEpoch && b.runs.Seen() == b.keptRuns && ends == b.keptEnds {
 		return nil, errNothingNew
 	}
-	b.kept, b.keptEpoch = b.demand.Seen(), b.epoch
+	b.kept, b.keptEpoch, b.keptRuns, b.keptEnds = b.demand.Seen(), b.epoch, b.runs.Seen(), ends
 	s := b.demand.State()
 	out := &beliefs.Beliefs{At: b.now.UnixMicro(), Next: s.Next, Left: s.Left}
 	usage := b.usage()
@@ -98,6 +206,7 @@ func (b *books) learned() (*beliefs.Beliefs, error) {
 	for _, p := range s.Prices {
 		out.Fill = append(out.Fill, beliefs.Price{Milli: p.Milli, Price: p.Price})
 	}
+	b.keepRuns(out)
 	return out, nil
 }
 
@@ -128,6 +237,9 @@ func (b *books) remember(kept *beliefs.Beliefs) error {
 	}
 	demand, err := learn.DemandFrom(s)
 	if err != nil {
+		return err
+	}
+	if err := b.rememberRuns(kept); err != nil {
 		return err
 	}
 	b.demand, b.until, b.kept = demand, moment.Instant(kept.At), demand.Seen()

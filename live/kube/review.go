@@ -166,6 +166,7 @@ func (a *auditor) tell(ctx context.Context, d Difference) error {
 // books audited, from within and against the stores.
 func (o *owner) review(now time.Time) {
 	o.lastReview = now
+	o.books.believeRuns()
 	o.think(decision.CycleReview)
 	if err := o.books.audit(); err != nil {
 		o.config.Log.Error("the books do not balance", "because", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/world"
 
 	"github.com/headrace-dev/headrace/live/kube/facts"
 )
@@ -66,6 +67,13 @@ type Config struct {
 	// Tiers are how long work that can go on from a saved state runs before it is set back
 	// behind work of its queue and priority that has run for less. Nil: as the policy has it.
 	Tiers *rank.Tiers
+	// Reserve says for whom room is reserved that cannot start yet.
+	Reserve engine.Reserve
+	// StartTimes has it work out, every ten seconds, when those who wait start.
+	StartTimes bool
+	// SLAs are classes of service beside those of cluster.DefaultSLAs, or other terms for
+	// these.
+	SLAs []world.SLADefined
 	// Record is the file to write a journal to; empty for none. It ends at
 	// RecordLimit bytes of text; 0 is DefaultRecordLimit.
 	Record      string
@@ -125,6 +133,7 @@ type Scheduler struct {
 	asks      chan func(*owner)
 	ledgers   chan *Ledger // to be audited
 	looks     chan queueLook
+	works     chan string // to be asked for
 	events    chan event
 	presence  *Presence // where it can be reached; set before it runs
 
@@ -163,6 +172,7 @@ func New(c Config) *Scheduler {
 		} else {
 			c.Profiles[i].Policy = c.Profiles[i].Policy.Staying()
 		}
+		c.Profiles[i].Policy = c.foresee(c.Profiles[i].Policy)
 	}
 	c.Name, c.Policy = c.Profiles[0].Name, c.Profiles[0].Policy
 	if c.Namespace == "" {
@@ -182,7 +192,7 @@ func New(c Config) *Scheduler {
 	}
 	s := &Scheduler{
 		born: time.Now(), config: c, inbox: make(chan message, inboxLength), binds: make(chan Bind), remarks: make(chan Remark),
-		outcomes: make(chan Outcome), longBinds: make(chan Bind), stirs: make(chan struct{}, 1), asks: make(chan func(*owner)), ledgers: make(chan *Ledger, 1), looks: make(chan queueLook, 1),
+		outcomes: make(chan Outcome), longBinds: make(chan Bind), stirs: make(chan struct{}, 1), asks: make(chan func(*owner)), ledgers: make(chan *Ledger, 1), looks: make(chan queueLook, 1), works: make(chan string, looksMost),
 		events: make(chan event, eventsKept), forbidden: make(chan error, 1),
 		evictions: make(chan Eviction), evicted: make(chan EvictOutcome),
 	}
@@ -220,6 +230,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for range evictWorkers {
 		workers.Go(func() { s.evictAll(ctx) }) // ends with ctx
 	}
+	for range lookWorkers {
+		workers.Go(func() { s.lookAll(ctx) }) // ends with ctx
+	}
 	workers.Go(func() { s.tellAll(ctx) })        // ends with ctx
 	workers.Go(func() { s.checkAbilities(ctx) }) // ends with ctx
 	workers.Go(func() { s.checkClock(ctx) })     // ends with ctx
@@ -251,6 +264,12 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	o.books.tick(time.Now())
 	o.books.divide(s.config.Profiles)
+	if err := o.books.promise(s.config.SLAs); err != nil {
+		cancel()
+		abort()
+		workers.Wait()
+		return err
+	}
 	if o.kept = s.newCheckpoint(); o.kept != nil {
 		o.kept.load(ctx, o.books)
 		workers.Go(func() { o.kept.keepAll(ctx) }) // ends with ctx
@@ -478,8 +497,9 @@ func (o *owner) beat() {
 	}
 	o.dueRemarks = append(o.dueRemarks, o.books.releases()...)
 	for _, c := range o.books.takeComplaints() {
-		o.tellOfPod(c.key, c.uid, corev1.EventTypeWarning, "AnnotationIgnored", c.says)
+		o.tellOfPod(c.key, c.uid, corev1.EventTypeWarning, c.reason, c.says)
 	}
+	o.offerLooks()
 	f := o.books.figures()
 	f.Decisions, f.Refused = o.decisions, o.refused
 	f.PerSecond, f.Fragmentation = o.pace.beat(now, o.decisions), o.fragments

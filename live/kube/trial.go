@@ -26,6 +26,7 @@ func NewTrial(c Config) *Trial {
 	c = New(c).config
 	t := &Trial{config: c, books: newBooks(c.Policy, slog.New(slog.DiscardHandler)), now: time.Unix(0, 0)}
 	t.Pass(0)
+	_ = t.books.promise(c.SLAs) // what cannot be is refused where it is read
 	return t
 }
 

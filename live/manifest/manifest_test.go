@@ -90,6 +90,9 @@ func TestArgumentsAreKnown(t *testing.T) {
 		{"profiles", map[string]any{"scheduler": map[string]any{"profiles": []any{
 			map[string]any{"name": "a", "policy": "headrace"}, map[string]any{"name": "b", "policy": "fgd"},
 		}}}, "profile=[a=headrace,b=fgd]"},
+		{"times", map[string]any{"scheduler": map[string]any{
+			"startTimes": true, "reserve": "head", "slaClasses": map[string]any{"nightly": map[string]any{"total": "12h", "perRun": 1.5, "fromPriority": -5, "lends": "no"}},
+		}}, `start-times=true reserve=head sla-class=["nightly:from-priority=-5,lends=no,per-run=1.5,total=12h"]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := only[appsv1.Deployment](t, render(t, c.values), "Deployment")
@@ -120,6 +123,8 @@ func TestValuesAreChecked(t *testing.T) {
 		{"a duration without a unit", map[string]any{"leaderElection": map[string]any{"leaseDuration": "15"}}, "leaseDuration"},
 		{"a digest that is none", map[string]any{"image": map[string]any{"digest": "sha256:1"}}, "digest"},
 		{"a webhook without a certificate", map[string]any{"admission": map[string]any{"enabled": true}}, "admission.certificateSecret"},
+		{"a way to reserve that there is not", map[string]any{"scheduler": map[string]any{"reserve": "some"}}, "reserve"},
+		{"a term of a class that there is not", map[string]any{"scheduler": map[string]any{"slaClasses": map[string]any{"x": map[string]any{"tota": "1h"}}}}, "tota"},
 		{"no account at all", map[string]any{"serviceAccount": map[string]any{"create": false}}, "serviceAccount.name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

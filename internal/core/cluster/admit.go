@@ -10,7 +10,9 @@ import (
 // Admit says whether a placement would stay within every limit of its node and
 // devices. It is the last check of a plan, not a search: package fit gives
 // reasons.
-func (l *Ledger) Admit(pod PodID, place *Placement) error {
+func (l *Ledger) Admit(pod PodID, place *Placement) error { return l.admit(pod, place, true) }
+
+func (l *Ledger) admit(pod PodID, place *Placement, queues bool) error {
 	p := l.Pod(pod)
 	if place.Node < 0 || int(place.Node) >= l.Nodes.Len() {
 		return fmt.Errorf("place %s: no node with id %d", p.Spec.Name, place.Node)
@@ -30,7 +32,7 @@ func (l *Ledger) Admit(pod PodID, place *Placement) error {
 		return fmt.Errorf("place %s on %s: host port %d is taken", p.Spec.Name, n.Spec.Name, port)
 	}
 	ask := Amount{Milli: place.Milli(), Rest: shape.Need}
-	for q := p.Spec.Queue; q != None; q = l.Queue(q).Parent {
+	for q := p.Spec.Queue; q != None && queues; q = l.Queue(q).Parent {
 		row := l.Queue(q)
 		switch d, over := row.Exceeds(&ask); {
 		case over && d == DimMilli:

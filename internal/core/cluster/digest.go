@@ -74,11 +74,13 @@ func (v *View) digest(beliefs bool) uint64 {
 			if v.outstanding(in) {
 				sum += chance.Hash(31, in.ID, v.Budgets.At(int32(in.Budget)).Key)
 			}
+			sum += v.targetDigest(in)
 			for _, id := range in.After {
 				sum += chance.Hash(24, in.ID, in.Together, id)
 			}
 		}
 	}
+	sum += v.movesDigest(0)
 	for i := range v.Claims.Len() {
 		if c := v.Claims.At(int32(i)); c.Node != None {
 			place := Placement{Node: c.Node, Grants: c.Grants}
@@ -129,6 +131,9 @@ func (v *View) podDigest(p *Pod) uint64 {
 	if p.GoneBy > 0 {
 		h = chance.Hash(35, h, uint64(p.GoneBy))
 	}
+	if p.Busy.Count > 0 {
+		h = p.Busy.digest(h)
+	}
 	h = v.refusalsDigest(h, p)
 	return chance.Fold(h, v.PlacementDigest(&p.Placement))
 }
@@ -144,7 +149,7 @@ func (v *View) jobDigest(j *Job) uint64 {
 	if j.Ran > 0 {
 		h = chance.Hash(29, h, uint64(j.Ran))
 	}
-	h = v.afterDigest(h, j)
+	h = v.sizingDigest(v.afterDigest(h, j), j)
 	if j.Preemptible {
 		h++
 	}

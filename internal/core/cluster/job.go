@@ -37,15 +37,6 @@ const (
 	JobFailed
 )
 
-// Configuration is one way to run a job: so many workers on such a model, with
-// the rate of progress predicted for it.
-type Configuration struct {
-	Shape   ShapeID
-	Workers int32
-	Spread  int32             // nodes it may span; 0 is any
-	Rate    quantity.MilliGPU // predicted progress, in thousandths of the reference rate
-}
-
 // Checkpoint is what is known of a job's saved state.
 type Checkpoint struct {
 	Last    moment.Instant // when the newest was complete; 0 without one
@@ -54,8 +45,8 @@ type Checkpoint struct {
 	Restart moment.Span
 }
 
-// Job is work with an end. A rigid job has one configuration. Pods and groups name
-// their job, before it comes or after; Known says that it was told of itself.
+// Job is work with an end. Pods and groups name their job, before it comes or after;
+// Known says that it was told of itself.
 type Job struct {
 	Name           string
 	Key            uint64
@@ -75,8 +66,8 @@ type Job struct {
 	Expected       moment.Span
 	Progress       quantity.Milli // done, in thousandths
 	Checkpoint     Checkpoint
-	Configurations []Configuration
-	Chosen         int32        // index of the configuration in force; None before
+	Configurations []Configuration // by name of the model, then by workers; none: a rigid job
+	Sizing         Sizing
 	After          []Dependency // by name of the other job, each once
 	Disruptions    int32        // how often it may still be evicted; None: no limit
 	// Members counts the pods that name the job, Named the jobs that come after it.
@@ -257,6 +248,8 @@ type Intent struct {
 	// Before is, of a resize that gives back, what the pod held: it is charged with
 	// Place from the start. Of one that lends it is Nowhere.
 	Before Placement
+	// Target is, of an eviction, where the pod is to be next; nil: nowhere in particular.
+	Target *Target `json:",omitempty"`
 	// Budget is, of an eviction, what it counts against, as it was Told then.
 	Budget BudgetID
 	Told   uint32

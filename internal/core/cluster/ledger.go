@@ -211,7 +211,7 @@ func (l *Ledger) Discharge(id PodID, phase Phase) {
 	l.attend(l.Pod(id), -1)
 	l.setPhase(id, phase)
 	p := l.pod(id)
-	p.Reserved, p.Kept, p.GoneBy = false, Refusals{}, 0
+	p.Reserved, p.Kept, p.GoneBy, p.Busy = false, Refusals{}, 0, Gauge{}
 	l.apply(p, id, -1)
 	p.LastNode = p.Placement.Node
 	p.Placement = Nowhere()

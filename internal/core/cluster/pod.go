@@ -250,7 +250,8 @@ func (s *PodSpec) Plain() bool { return s.Group == None && len(s.Alternatives) =
 type PodOwn struct {
 	Queue     QueueID // None: nothing said
 	Kind      Symbol
-	Priority  int32 // 0: nothing said
+	Runs      Symbol // what its run times are known by, where it has no kind
+	Priority  int32  // 0: nothing said
 	SLATotal  moment.Span
 	Expected  moment.Span
 	Protected bool
@@ -285,6 +286,8 @@ type Pod struct {
 	GoneBy moment.Instant
 	// Ran is how long its earlier attempts ran, and pods of its job before it.
 	Ran moment.Span
+	// Busy is how busy its GPUs are, as a worker of a job.
+	Busy Gauge
 
 	// The list of its group's members.
 	nextMember, lastMember PodID

@@ -1,5 +1,7 @@
 package cluster
 
+import "github.com/headrace-dev/headrace/internal/core/moment"
+
 // ledgerMark is a point that a ledger can return to while it records: all tables
 // that a placement or an intent may write.
 type ledgerMark struct {
@@ -9,6 +11,7 @@ type ledgerMark struct {
 	dependents                                                                                []JobID
 	returned                                                                                  []GroupID
 	slas                                                                                      []SLA
+	moves                                                                                     []moment.Instant
 }
 
 func (l *Ledger) mark() ledgerMark {
@@ -16,7 +19,7 @@ func (l *Ledger) mark() ledgerMark {
 		nodes: l.Nodes.mark(), devices: l.Devices.mark(), pods: l.Pods.mark(), queues: l.Queues.mark(), domains: l.Domains.mark(),
 		classes: l.Classes.mark(), groups: l.Groups.mark(), jobs: l.Jobs.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(), artifacts: l.Artifacts.mark(),
 		loose:   l.Loose,
-		lenders: l.lenders, refused: l.refused, dependents: l.dependents, returned: l.returned, slas: l.slas,
+		lenders: l.lenders, refused: l.refused, dependents: l.dependents, returned: l.returned, slas: l.slas, moves: l.moves,
 	}
 }
 
@@ -33,7 +36,7 @@ func (l *Ledger) rollback(m ledgerMark) {
 	l.waiting.rollback(m.waiting, l.owner)
 	l.Artifacts.rollback(m.artifacts, l.owner)
 	l.Loose = m.loose
-	l.lenders, l.refused, l.dependents, l.returned, l.slas = m.lenders, m.refused, m.dependents, m.returned, m.slas
+	l.lenders, l.refused, l.dependents, l.returned, l.slas, l.moves = m.lenders, m.refused, m.dependents, m.returned, m.slas, m.moves
 }
 
 // forgetUndo drops what was recorded: nobody goes back any more.

@@ -3,6 +3,8 @@ package cluster
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/headrace-dev/headrace/internal/core/moment"
 )
 
 // View is the state of a cluster for reading. A Snapshot, a Txn and the world's
@@ -52,6 +54,8 @@ type View struct {
 
 	// slas are the SLA classes, by name.
 	slas []SLA
+	// moves are the instants at which pods were told to move, within MovesKept of the last.
+	moves []moment.Instant
 
 	// waiting is a bit set over pod ids: the pods in PhaseWaiting.
 	waiting Table[uint64]

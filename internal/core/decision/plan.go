@@ -44,6 +44,33 @@ type Explanation struct {
 	RunnersUp []RunnerUp `json:",omitempty"`
 	// Yield says of an eviction for whom it is and what it costs.
 	Yield *Yield `json:",omitempty"`
+	// Move says of an eviction and the bind after it why the pod moves.
+	Move *Move `json:",omitempty"`
+}
+
+// Move is why a pod that runs goes elsewhere.
+type Move struct {
+	// For names the pod, or group, that gets the room; empty where it is for nobody yet:
+	// for those who are expected.
+	For string `json:",omitempty"`
+	// Node is what is free as a whole by it; empty where that is not what it is for.
+	Node string `json:",omitempty"`
+	// Gain is what all moves that are made for one thing put to use together, Price what
+	// they cost, in milli-GPU-seconds.
+	Gain, Price int64
+	Moves       int32 // how many there are
+}
+
+// Describe says why.
+func (m *Move) Describe() string {
+	what := "to make room for " + m.For
+	switch {
+	case m.For == "" && m.Node == "":
+		what = "to leave better room for those who are expected"
+	case m.Node != "":
+		what = "to leave node " + m.Node + " empty"
+	}
+	return fmt.Sprintf("moves %s: gain %d milli-GPU-seconds, price %d, %d in all", what, m.Gain, m.Price, m.Moves)
 }
 
 // Yield is why a pod gives way.
@@ -85,6 +112,9 @@ type Decision struct {
 	// Yields says of an eviction that the room is for binds of the same plan: when
 	// these come to nothing before it has begun, it is not carried out.
 	Yields bool `json:",omitempty"`
+	// Target is, of an eviction, where the pod is to be next: room that is kept for it from
+	// the moment this is accepted.
+	Target *cluster.Target `json:",omitempty"`
 	// GoneBy is, of a bind in room that is reserved for others, from when on it is.
 	GoneBy moment.Instant `json:",omitempty"`
 	// Save asks, with an eviction, to save the state of the work first: the pod goes
@@ -94,6 +124,9 @@ type Decision struct {
 	// Prefetch is what is fetched to where, of a decision that is about no pod.
 	Prefetch *cluster.Prefetch `json:",omitempty"`
 	Because  Explanation
+	// Scale is what a decision about a job comes to, whose Pod is None and whose Row is
+	// the job's; nil for all others.
+	Scale *Scale `json:",omitempty"`
 }
 
 // Waiting is a pod that stays without a place, and what binds it. Pods of one
@@ -242,6 +275,9 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 		if c.From.Placed() {
 			d := newDecision(cycle, t, c.Pod, cluster.ActionEvict, c.From, explain)
 			leaving[c.From.Node] = append(leaving[c.From.Node], d.ID)
+			if c.To.Placed() && d.Because.Move != nil {
+				d.Target = &cluster.Target{Place: c.To, Bind: idOf(cycle, t, c.Pod, cluster.ActionBind), Until: moment.Never}
+			}
 			evictions = append(evictions, eviction{d.ID, c.Pod, c.From.Node})
 			plan.Decisions = append(plan.Decisions, d)
 		}
@@ -252,6 +288,9 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 				d.After = minded(t.View(), kin, evictions, c.To.Node)
 			}
 			d.After = limited(t.View(), c.Pod, evictions, d.After)
+			if d.Because.Move != nil {
+				d.After = []uint64{idOf(cycle, t, c.Pod, cluster.ActionEvict)} // its room is free, and it is within its limits
+			}
 			binds = append(binds, d)
 		}
 	}
@@ -322,11 +361,17 @@ func minded(v *cluster.View, kin cluster.KinID, evictions []eviction, node clust
 	return out
 }
 
+// idOf is the id of a decision about a pod.
+func idOf(cycle Cycle, t *cluster.Txn, id cluster.PodID, action cluster.Action) uint64 {
+	p := t.Base().Pod(id)
+	return chance.Hash(cycle.Number, p.Key, uint64(p.Attempt), uint64(action))
+}
+
 func newDecision(cycle Cycle, t *cluster.Txn, id cluster.PodID, action cluster.Action, place cluster.Placement, explain func(cluster.PodID) Explanation) Decision {
 	base := t.Base()
 	p := base.Pod(id)
 	return Decision{
-		ID:       chance.Hash(cycle.Number, p.Key, uint64(p.Attempt), uint64(action)),
+		ID:       idOf(cycle, t, id, action),
 		Action:   action,
 		Pod:      id,
 		Subject:  p.Key,
@@ -352,6 +397,9 @@ func (p *Plan) Digest(v *cluster.View) uint64 {
 		}
 		if d.Together != 0 {
 			h = chance.Fold(h, d.Together)
+		}
+		if d.Scale != nil {
+			h = d.Scale.digest(h, v)
 		}
 	}
 	waiting := uint64(0)
@@ -385,6 +433,9 @@ func (p *Plan) Digest(v *cluster.View) uint64 {
 func (d *Decision) Line(v *cluster.View) string {
 	if d.Prefetch != nil {
 		return prefetchLine(v, d.Prefetch)
+	}
+	if d.Scale != nil {
+		return d.Scale.line(v)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %s", d.Action, v.Pod(d.Pod).Spec.Name)

@@ -71,12 +71,22 @@ const (
 
 	GroupBackingOff // its group gave its room back, and is tried again after a while
 	RoomReserved    // there is room, which is reserved for others whose turn was earlier
+	SizeReached     // its job runs with as many workers as were chosen for it
 )
+
+// LeavingHelps says whether somebody's leaving may undo what binds.
+func (c Code) LeavingHelps() bool {
+	switch c {
+	case QueueLimit, PolicyWaits, RoomReserved, GaveUp, Fits, VictimsLeave, BackingOff:
+		return false
+	}
+	return c.Future() == AfterRoom
+}
 
 // Future returns what has to happen before the answer of a code can change.
 func (c Code) Future() Future {
 	switch {
-	case c >= GroupUnknown && c <= GroupDomain, c == SetAside, c == AwaitsJob, c == JobUnknown:
+	case c >= GroupUnknown && c <= GroupDomain, c == SetAside, c == AwaitsJob, c == JobUnknown, c == SizeReached:
 		return AfterChange
 	case c == GroupCapacity, c == AncestorFailed:
 		return Never
@@ -131,7 +141,8 @@ type Reason struct {
 	// Until is when the waiting is over at the latest: for VictimsLeave, until when the
 	// room is held; for BackingOff and GroupBackingOff, when it is tried again. 0 where nobody can say.
 	Until moment.Instant
-	// Job is the one that is waited for, for AwaitsJob, JobUnknown and AncestorFailed;
+	// Job is the one that is waited for, for AwaitsJob, JobUnknown and AncestorFailed, and
+	// the pod's own for SizeReached;
 	// Need says for what, as a cluster.DependencyKind. Failed is the one that failed,
 	// for AncestorFailed: Job, or one that comes before it.
 	Job, Failed cluster.JobID
@@ -304,6 +315,8 @@ func (r Reason) constraint(v *cluster.View, clock func(moment.Instant) string) s
 		return r.dependency(v)
 	case RoomReserved:
 		return fmt.Sprintf("would be in the way of %s, which is to start at %s", v.Pod(r.For).Spec.Name, clock(r.Until))
+	case SizeReached:
+		return fmt.Sprintf("job %s runs with %d of up to %d workers: more would not pay", v.Job(r.Job).Name, r.Have, r.Need)
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
@@ -438,6 +451,7 @@ var codeNames = map[Code]string{ // const: names of the constraints for programs
 	BackingOff: "BackingOff", SetAside: "SetAside", AwaitsJob: "AwaitsJob", JobUnknown: "JobUnknown", AncestorFailed: "AncestorFailed",
 	GroupBackingOff: "GroupBackingOff",
 	RoomReserved:    "RoomReserved",
+	SizeReached:     "SizeReached",
 }
 
 var kinds = map[Code]string{ // const: names of the constraints
@@ -482,4 +496,5 @@ var kinds = map[Code]string{ // const: names of the constraints
 	AncestorFailed:    "a job before it has failed",
 	GroupBackingOff:   "its group gave its room back",
 	RoomReserved:      "in the way of others that are to start",
+	SizeReached:       "its job has as many workers as were chosen",
 }

@@ -47,7 +47,7 @@ func (a *awaiting) of(j *cluster.Job) *decision.Reason {
 			return &why
 		}
 		if first == nil {
-			if before := a.view.Job(d.Job); !before.Known && !before.Over() {
+			if before := a.view.Job(d.Job); !before.Known && !before.Over() && before.Members == 0 && before.Began == 0 {
 				why.Code = decision.JobUnknown
 			}
 			first = &why

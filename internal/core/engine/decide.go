@@ -15,6 +15,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/share"
+	"github.com/headrace-dev/headrace/internal/core/tidy"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
@@ -38,14 +39,14 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	// among those for whom there is room at all?
 	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len()), roomy: make([]uint64, s.Shapes.Len())}
 	line := inLine(&s.View, c)
-	if r.reserves() {
+	if r.reserves() && len(line) > 0 {
 		r.openBook(line)
 	}
 	r.repay()
 	r.muster(line)
 	r.mend()
 	if r.reserves() {
-		r.lineUp(line) // those without room have a turn, too
+		r.lineUp(r.patient(line)) // those without room have a turn, too
 	} else {
 		r.lineUp(r.hopeful(line))
 	}
@@ -72,8 +73,11 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 		r.borrow()
 	}
 	r.repair()
+	if p.Tidies != nil && c.Kind == decision.CycleReview {
+		r.tidy()
+	}
 	r.giveBack()
-	if p.Foretells {
+	if r.foretells() {
 		r.foretell()
 	}
 
@@ -126,6 +130,7 @@ type round struct {
 	// closed holds, per kin and shape, what binds where relations leave no node.
 	closed map[tie]closed
 	ways   *yield.Search // who gives way; nil where nobody was looked for
+	movers *tidy.Search  // who moves; nil where nobody was looked for
 	// ahead is what is reserved; nil where nothing may be.
 	ahead *ahead
 }

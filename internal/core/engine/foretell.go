@@ -14,6 +14,18 @@ func (p *Policy) Foretelling() *Policy {
 	return &out
 }
 
+// ForetellingInReviews returns the policy with start times in the plans of review cycles.
+func (p *Policy) ForetellingInReviews() *Policy {
+	out := p.Foretelling()
+	out.InReviews = true
+	return out
+}
+
+// foretells says whether a cycle looks ahead for start times.
+func (r *round) foretells() bool {
+	return r.policy.Foretells && (!r.policy.InReviews || r.cycle.Kind == decision.CycleReview)
+}
+
 // foretell says of all who wait when they are expected to start.
 func (r *round) foretell() {
 	var line []cluster.PodID
@@ -25,7 +37,7 @@ func (r *round) foretell() {
 	if len(line) == 0 {
 		return
 	}
-	o := r.lookOut(line, line)
+	o := r.lookOut(line, line, Plays)
 	asked := make(map[cluster.PodID]int, len(line))
 	for i, pod := range line {
 		asked[pod] = i
@@ -57,9 +69,10 @@ func (o *outlook) foretold(i int) Foretold {
 }
 
 // Foretell says of pods that wait when they are expected to start, without deciding
-// anything: Decide has, and this is what its plan left. Policies that decide whole rounds
+// anything: Decide has, and this is what its plan left. It plays the cluster on so often
+// (Plays, unless time is short). Policies that decide whole rounds
 // tell nothing.
-func Foretell(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo, pods []cluster.PodID) []Foretold {
+func Foretell(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo, pods []cluster.PodID, plays int) []Foretold {
 	out := make([]Foretold, len(pods))
 	if m == nil {
 		m = new(Memo)
@@ -78,7 +91,7 @@ func Foretell(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo, pods []
 	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len()), roomy: make([]uint64, s.Shapes.Len())}
 	line := inLine(&s.View, c)
 	r.muster(line)
-	o := r.lookOut(line, pods)
+	o := r.lookOut(line, pods, max(plays, 1))
 	for i, pod := range pods {
 		if at, waits := o.index[pod]; waits {
 			out[i] = o.foretold(at)

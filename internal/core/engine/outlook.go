@@ -9,14 +9,16 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/share"
 	"github.com/headrace-dev/headrace/internal/core/when"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
 const (
-	// plays is how often the cluster is played on: what is alike falls between the
+	// Plays is how often the cluster is played on: what is alike falls between the
 	// earliest and the latest of nine in eight of ten cases.
-	plays = 9
+	Plays = 9
 	// triesForetold bounds how many placements are tried in one play: those who would
 	// come after have no start time.
 	triesForetold = 20_000
@@ -26,8 +28,8 @@ const (
 
 // outlook is what is expected of those who wait, by playing the cluster on: runs end one
 // after the other, and others start in the order of their turn. How long runs take is
-// drawn for each, from those that it may be like; in the nine plays each run has its nine
-// lengths from the tenth to the nine tenths of its kind once, in an order of its own.
+// drawn for each, from those that it may be like; in nine plays each run has nine lengths,
+// from the tenth to the nine tenths of its kind, in an order of its own.
 type outlook struct {
 	*round
 	line   []cluster.PodID    // in no order
@@ -35,22 +37,26 @@ type outlook struct {
 	index  map[cluster.PodID]int
 	wanted []bool // as line: of whom something is asked
 	asked  int    // how many those are
+	plays  uint64
 	base   *cluster.View
 	ran    map[cluster.PodID]moment.Span
 	grades map[cluster.PodID]yield.Grade
 	shapes []cluster.ShapeID // asked for by any in line, each once
+	asking []int             // by shape: how many in line ask for it
 	flat   []cluster.PodID   // in the order of their turn, where no shares decide it
+	order  share.Order
+	queues [][]cluster.PodID // those in line by queue, in the order of their turn
 	ends   agenda
 }
 
 // lookOut plays the cluster on, until those have started of whom something is asked.
 // Everything is as before afterwards.
-func (r *round) lookOut(line, wanted []cluster.PodID) *outlook {
+func (r *round) lookOut(line, wanted []cluster.PodID, plays int) *outlook {
 	o := &outlook{
-		round: r, line: line, index: make(map[cluster.PodID]int, len(line)), base: &r.txn.Base().View,
+		round: r, line: line, plays: uint64(plays), index: make(map[cluster.PodID]int, len(line)), base: &r.txn.Base().View,
 		ran: make(map[cluster.PodID]moment.Span), grades: make(map[cluster.PodID]yield.Grade, len(line)),
 	}
-	asked := make([]bool, o.base.Shapes.Len())
+	o.asking = make([]int, o.base.Shapes.Len())
 	for i, pod := range line {
 		o.index[pod] = i
 		o.grades[pod] = r.grade(pod)
@@ -59,12 +65,13 @@ func (r *round) lookOut(line, wanted []cluster.PodID) *outlook {
 			if !more {
 				break
 			}
-			if !asked[shape] {
-				asked[shape] = true
+			if o.asking[shape]++; o.asking[shape] == 1 {
 				o.shapes = append(o.shapes, shape)
 			}
 		}
 	}
+	o.order = orderOf(o.base, r.cycle, r.policy)
+	o.order.Numbers, o.order.Compare = o.numbers, o.compare
 	o.wanted = make([]bool, len(line))
 	for _, pod := range wanted {
 		if i, waits := o.index[pod]; waits && !o.wanted[i] {
@@ -77,8 +84,11 @@ func (r *round) lookOut(line, wanted []cluster.PodID) *outlook {
 		if r.policy.Order != nil {
 			r.policy.Order(o.base, r.cycle, o.flat)
 		} else {
-			slices.SortFunc(o.flat, func(a, b cluster.PodID) int { return r.policy.compare(o.base, r.cycle, a, b) })
+			slices.SortFunc(o.flat, o.compare)
 		}
+	}
+	if r.policy.Yields != nil {
+		o.sortQueues()
 	}
 	if r.ahead != nil {
 		r.ahead.book.Follow()
@@ -97,6 +107,25 @@ func (r *round) lookOut(line, wanted []cluster.PodID) *outlook {
 	return o
 }
 
+// numbers are those of orderOf, by the grades at hand.
+func (o *outlook) numbers(pod cluster.PodID) (first, then int64) {
+	row := o.base.Pod(pod)
+	first, then = -int64(o.grades[pod]), int64(row.Arrived)
+	if row.Spec.SLATotal > 0 || row.Spec.Deadline != 0 {
+		then = share.Unclear // it may be urgent
+	}
+	return first, then
+}
+
+// compare is that of the policy, by the grades at hand.
+func (o *outlook) compare(a, b cluster.PodID) int {
+	x, y := o.base.Pod(a), o.base.Pod(b)
+	if g := cmp.Compare(o.grades[b], o.grades[a]); g != 0 {
+		return g
+	}
+	return cmp.Or(-rank.CompareUrgency(x, y, o.cycle.Now), cmp.Compare(x.Arrived, y.Arrived), cmp.Compare(x.Key, y.Key), cmp.Compare(a, b))
+}
+
 // window is when one of the line starts.
 func (o *outlook) window(i int) decision.Window {
 	at := make([]moment.Instant, len(o.starts))
@@ -111,7 +140,7 @@ func (o *outlook) window(i int) decision.Window {
 func (o *outlook) play(k uint64) (varied bool) {
 	p := &playing{
 		outlook: o, k: k, starts: make([]moment.Instant, len(o.line)), missing: o.asked,
-		waits: make(map[lesser]int), runs: make(map[cluster.PodID]run), tries: triesForetold,
+		runs: make(map[cluster.PodID]run), tries: triesForetold, first: make([]int, len(o.queues)), asking: slices.Clone(o.asking),
 	}
 	for i := range p.starts {
 		p.starts[i] = moment.Never
@@ -140,23 +169,21 @@ type playing struct {
 	starts  []moment.Instant
 	missing int // of those asked for, who have not started
 	flat    []cluster.PodID
-	waits   map[lesser]int // those of the line that wait, by whom they may be preferred to
 	runs    map[cluster.PodID]run
 	back    []cluster.PodID // have given way, and are to go on
 	tries   int
 	varied  bool
-}
-
-// lesser is what work of higher tiers gives way to.
-type lesser struct {
-	queue cluster.QueueID
-	grade yield.Grade
+	loose   []cluster.PodID // may have to give way from now on
+	first   []int           // by queue of the line: how many at its head have started
+	asking  []int           // by shape: how many ask for it that have not started
 }
 
 // run is a run in a play.
 type run struct {
 	began moment.Instant
 	ran   moment.Span // before it began
+	bound moment.Instant
+	moved bool // it has given way before: for a while it does not again
 	ends  moment.Instant
 	away  bool        // it has given way
 	left  moment.Span // then: what it has to run still; 0: nobody knows
@@ -178,17 +205,22 @@ func (p *playing) begin() {
 			}
 			end, varies := when.EndAt(p.base, row, ran, now, p.draw(id))
 			p.varied = p.varied || varies
-			p.enter(id, run{began: now, ran: ran, ends: end})
+			p.enter(id, run{began: now, ran: ran, ends: end, bound: p.boundAt(row), moved: row.Displaced > 0})
 		}
-	}
-	for _, pod := range p.line {
-		p.waits[lesser{p.base.Pod(pod).Spec.Queue, p.grades[pod]}]++
 	}
 	if p.outlook.flat != nil {
 		p.flat = slices.Clone(p.outlook.flat)
 		return
 	}
-	p.round.line = turns{shares: p.standing.Line(v, slices.Clone(p.line), orderOf(p.base, p.cycle, p.policy))}
+	p.round.line = turns{shares: p.standing.Line(v, slices.Clone(p.line), p.order)}
+}
+
+// boundAt is since when a pod has its place.
+func (p *playing) boundAt(row *cluster.Pod) moment.Instant {
+	if row.Phase == cluster.PhaseBound || row.Phase == cluster.PhaseRunning {
+		return row.Bound
+	}
+	return p.cycle.Now
 }
 
 // placedNow says whether a pod has got its place in this cycle.
@@ -202,58 +234,44 @@ func (p *playing) draw(id cluster.PodID) quantity.Milli {
 		key = p.base.Group(p.base.Root(g)).Key
 	}
 	h := chance.Hash(uint64(p.cycle.Seed), key)
-	strides := [...]uint64{1, 2, 4, 5, 7, 8} // have no factor in common with nine
-	at := (h%plays + p.k*strides[h/plays%uint64(len(strides))]) % plays
-	return quantity.Milli(100 * (at + 1))
+	stride := 1 + h/p.plays%p.plays
+	for common(stride, p.plays) > 1 { // so that each of its lengths has its turn
+		stride++
+	}
+	at := (h%p.plays + p.k*stride) % p.plays
+	return quantity.Milli(1000 * (at + 1) / (p.plays + 1))
 }
 
-// enter puts the end of a run on the agenda, and when it comes to be in a higher tier.
+// common is the greatest common divisor.
+func common(a, b uint64) uint64 {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// enter puts the end of a run on the agenda, and when others come to be preferred to it.
 func (p *playing) enter(id cluster.PodID, of run) {
 	p.runs[id] = of
 	p.ends.add(id, of.ends, false)
-	if next := p.nextTier(id, of.ran); next > 0 {
-		if at := of.began.Add(next - of.ran); at < of.ends {
-			p.ends.add(id, at, true)
-		}
-	}
-}
-
-// nextTier is after which time run a pod has to give way to those of its queue that have
-// run for less; 0: after none.
-func (p *playing) nextTier(id cluster.PodID, ran moment.Span) moment.Span {
-	rules := p.policy.Yields
-	if rules == nil || rules.PrioritiesAlone || len(rules.Tiers) == 0 {
-		return 0
-	}
-	row := p.base.Pod(id)
-	if row.Spec.Group != cluster.None || row.Spec.Protected {
-		return 0
-	}
-	if j := p.base.JobOf(row); j == nil || !j.Resumes() {
-		return 0
-	}
-	for _, end := range rules.Tiers {
-		if end > ran {
-			return end
-		}
-	}
-	return 0
+	p.loosen(id, of, of.began)
 }
 
 // step lets what happens at an instant happen, and gives those who wait their turn.
 func (p *playing) step(at moment.Instant, events []ending) {
+	p.loose = p.loose[:0]
 	for _, e := range events {
 		of := p.runs[e.pod]
-		if e.tier {
-			p.giveWay(e.pod, of, at)
-			continue
-		}
-		if of.away || e.at != of.ends {
-			continue // it gave way before
-		}
-		if node := p.txn.View().Pod(e.pod).Placement.Node; p.txn.Finish(e.pod) {
-			p.memo.touch(node)
-			p.used(p.base.Pod(e.pod).Spec.Queue)
+		switch {
+		case of.away:
+		case e.loose:
+			p.loose = append(p.loose, e.pod)
+			p.loosen(e.pod, of, at)
+		case e.at == of.ends:
+			if node := p.txn.View().Pod(e.pod).Placement.Node; p.txn.Finish(e.pod) {
+				p.memo.touch(node)
+				p.used(p.base.Pod(e.pod).Spec.Queue)
+			}
 		}
 	}
 	if p.ahead != nil {
@@ -271,7 +289,7 @@ func (p *playing) step(at moment.Instant, events []ending) {
 		if p.placed(pod) {
 			continue // with its group
 		}
-		if p.waitingUnit(pod) != cluster.None || !p.noRoom(pod) {
+		if p.mayStart(pod) {
 			if p.tries--; p.startLater(pod) {
 				continue
 			}
@@ -279,6 +297,7 @@ func (p *playing) step(at moment.Instant, events []ending) {
 		tried = append(tried, pod)
 	}
 	p.putBack(tried)
+	p.press(at)
 	p.goOn()
 	for _, id := range p.txn.TouchedSince(mark) {
 		if p.placed(id) {
@@ -287,39 +306,20 @@ func (p *playing) step(at moment.Instant, events []ending) {
 	}
 }
 
-// giveWay takes a run that has come to a higher tier from its place, where one that has
-// run for less waits for it.
-func (p *playing) giveWay(id cluster.PodID, of run, at moment.Instant) {
-	row := p.txn.View().Pod(id)
-	if !row.Phase.Charged() {
-		return
+// mayStart says whether there may be room for one that waits, or for its group.
+func (p *playing) mayStart(pod cluster.PodID) bool {
+	unit := p.waitingUnit(pod)
+	if unit == cluster.None {
+		return !p.noRoom(pod)
 	}
-	ran := of.ran + at.Since(of.began)
-	top := yield.Grade(p.base.Pod(id).Spec.Priority) * yield.Steps
-	tier := p.policy.Yields.Tiers.After(ran)
-	for k := range tier {
-		if p.waits[lesser{row.Spec.Queue, top - yield.Grade(k)}] == 0 {
-			continue
-		}
-		node := row.Placement.Node
-		if p.txn.Evict(id) != nil {
-			return
-		}
-		p.memo.touch(node)
-		p.used(row.Spec.Queue)
-		away := run{ran: ran, away: true}
-		if of.ends != moment.Never {
-			away.left = of.ends.Since(at)
-		}
-		p.runs[id] = away
-		p.back = append(p.back, id)
-		return
-	}
-	if next := p.nextTier(id, ran); next > 0 { // then, maybe
-		if then := at.Add(next - ran); then < of.ends {
-			p.ends.add(id, then, true)
+	g := p.txn.View().Group(unit)
+	hopeful := g.Placed
+	for _, member := range p.squads[unit].members {
+		if !p.noRoom(member) {
+			hopeful++
 		}
 	}
+	return hopeful >= max(g.Minimum, 1)
 }
 
 // goOn lets those go on that have given way, where there is room nobody else wants.
@@ -335,7 +335,7 @@ func (p *playing) started(id cluster.PodID, at moment.Instant) {
 			if of.left > 0 {
 				ends = at.Add(of.left)
 			}
-			p.enter(id, run{began: at, ran: of.ran, ends: ends})
+			p.enter(id, run{began: at, ran: of.ran, ends: ends, bound: at, moved: true})
 		}
 		return
 	}
@@ -344,7 +344,13 @@ func (p *playing) started(id cluster.PodID, at moment.Instant) {
 		if p.starts[i] = at; p.wanted[i] {
 			p.missing--
 		}
-		p.waits[lesser{row.Spec.Queue, p.grades[id]}]--
+		for k := 0; ; k++ {
+			shape, more := row.Spec.Asks(k)
+			if !more {
+				break
+			}
+			p.asking[shape]--
+		}
 	}
 	ran := moment.Span(0)
 	if row.Spec.Expected <= 0 {
@@ -352,7 +358,7 @@ func (p *playing) started(id cluster.PodID, at moment.Instant) {
 	}
 	lasts, varies := when.Run(p.base, row, ran, p.draw(id))
 	p.varied = p.varied || varies
-	of := run{began: at, ran: ran, ends: moment.Never}
+	of := run{began: at, ran: ran, ends: moment.Never, bound: at, moved: row.Displaced > 0}
 	if lasts > 0 {
 		of.ends = at.Add(lasts - ran)
 	}
@@ -361,7 +367,7 @@ func (p *playing) started(id cluster.PodID, at moment.Instant) {
 
 // room says whether anybody in line may have room.
 func (p *playing) room() bool {
-	return slices.ContainsFunc(p.shapes, func(shape cluster.ShapeID) bool { return !p.isFull(shape) })
+	return slices.ContainsFunc(p.shapes, func(shape cluster.ShapeID) bool { return p.asking[shape] > 0 && !p.isFull(shape) })
 }
 
 // turn takes out of the line who comes next.
@@ -405,18 +411,18 @@ type agenda struct {
 	at   int
 }
 
-// ending is the end of a run, or that it has come to a higher tier.
+// ending is the end of a run, or that it may have to give way from then on.
 type ending struct {
-	at   moment.Instant
-	pod  cluster.PodID
-	tier bool
+	at    moment.Instant
+	pod   cluster.PodID
+	loose bool
 }
 
-func (a *agenda) add(pod cluster.PodID, at moment.Instant, tier bool) {
+func (a *agenda) add(pod cluster.PodID, at moment.Instant, loose bool) {
 	if at == moment.Never {
 		return
 	}
-	e := ending{at, pod, tier}
+	e := ending{at, pod, loose}
 	i, _ := slices.BinarySearchFunc(a.all[a.at:], e, a.compare)
 	a.all = slices.Insert(a.all, a.at+i, e)
 }

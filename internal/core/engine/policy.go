@@ -6,6 +6,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/tidy"
 	"github.com/headrace-dev/headrace/internal/core/warm"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
@@ -66,11 +67,17 @@ type Policy struct {
 	// any is evicted.
 	Lends bool
 
+	// Tidies says by which rules running pods are moved where that pays. Nil: none are.
+	Tidies *tidy.Rules
+
 	// Reserve says for whom room is reserved that cannot start yet.
 	Reserve Reserve
 
 	// Foretells says that a plan tells when those who wait are expected to start.
 	Foretells bool
+	// InReviews says that it tells so in review cycles alone: looking ahead takes longer
+	// than an arrival may wait.
+	InReviews bool
 
 	// Warms says by which rules pods go where what they need is cached, and what is
 	// fetched ahead; nil: nobody looks at caches. Warmth is what a micro-GPU counts in

@@ -257,7 +257,7 @@ func (s *sweep) explain(taker cluster.PodID, set *yield.Set, before int64) {
 
 // timeHolds says until when freed room is held, and who saves its work first.
 func (r *round) timeHolds(decisions []decision.Decision) {
-	if r.ways == nil && !r.ahead.calledAny() {
+	if r.ways == nil && !r.ahead.calledAny() && r.movers == nil {
 		return
 	}
 	ends := make(map[uint64]moment.Instant)
@@ -273,6 +273,10 @@ func (r *round) timeHolds(decisions []decision.Decision) {
 		ends[d.ID] = r.cycle.Now
 		if r.ahead.calledOut(d.Pod) {
 			d.Yields = true
+			continue
+		}
+		if d.Because.Move != nil {
+			ends[d.ID] = r.timeMove(d)
 			continue
 		}
 		if d.Because.Yield == nil {

@@ -49,7 +49,8 @@ type ahead struct {
 	passing map[cluster.PodID]moment.Instant
 	called  map[cluster.PodID]bool // those who were to be gone, and are told to go
 	denied  map[cluster.ShapeID]denial
-	overdue []cluster.PodID
+	overdue []cluster.PodID // nil until somebody asks
+	listed  bool            // overdue is what it is
 }
 
 // denial says that a shape found no place beside what is reserved, until an instant.
@@ -70,6 +71,34 @@ func (r *round) openBook(line []cluster.PodID) {
 	for _, pod := range line {
 		a.open[v.Pod(pod).Spec.Queue] = true
 	}
+	r.ahead = a
+}
+
+// patient keeps those in line that room may be reserved for; the others wait, with what
+// binds. For what never fits nobody has to know whose turn it is.
+func (r *round) patient(line []cluster.PodID) []cluster.PodID {
+	r.looks++
+	kept := line[:0]
+	for _, pod := range line {
+		p := r.txn.View().Pod(pod)
+		if p.Kin == 0 && p.Spec.Plain() && r.isFull(p.Spec.Shape) {
+			if why := r.bindsPlain(pod, p.Spec); !reservable(why.Code) {
+				r.waiting = append(r.waiting, decision.Waiting{Pod: pod, Why: why})
+				continue
+			}
+		}
+		kept = append(kept, pod)
+	}
+	return kept
+}
+
+// listOverdue lists who was to be gone by now, once in a cycle.
+func (r *round) listOverdue() {
+	a, v := r.ahead, r.txn.Base()
+	if a.listed {
+		return
+	}
+	a.listed = true
 	for i := range v.Nodes.Len() {
 		for _, id := range v.Node(cluster.NodeID(i)).Pods {
 			if p := v.Pod(id); p.GoneBy > 0 && p.GoneBy <= r.cycle.Now {
@@ -81,7 +110,6 @@ func (r *round) openBook(line []cluster.PodID) {
 		p, q := v.Pod(x), v.Pod(y)
 		return cmp.Or(cmp.Compare(p.GoneBy, q.GoneBy), cmp.Compare(p.Key, q.Key))
 	})
-	r.ahead = a
 }
 
 // ends is when a pod would end that starts at the instant looked at.
@@ -440,6 +468,7 @@ func (r *round) startsWithout(pod cluster.PodID, units [][]cluster.PodID, really
 // groups, those first whose time was over first.
 func (r *round) overdueUnits() (out [][]cluster.PodID) {
 	v := r.txn.Base()
+	r.listOverdue()
 	listed := make(map[cluster.PodID]bool)
 	taken := make(map[cluster.BudgetID]int32)
 	for _, id := range r.ahead.overdue {

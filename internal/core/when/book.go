@@ -37,7 +37,7 @@ type Book struct {
 	// then is in place in main.
 	ahead bool
 	from  moment.Instant
-	ends  []moment.Instant // by pod, of those with a place when the cycle began
+	ends  []moment.Instant // by pod, of those with a place when the cycle began; nil until somebody asks
 }
 
 // entry is a reservation with the state of things at its instant.
@@ -51,14 +51,21 @@ type entry struct {
 
 // NewBook opens an empty one. What main does afterwards is followed.
 func NewBook(main *cluster.Txn, now moment.Instant) *Book {
-	base := main.Base()
-	b := &Book{main: main, start: main.Mark(), now: now, ends: make([]moment.Instant, base.Pods.Len())}
+	return &Book{main: main, start: main.Mark(), now: now}
+}
+
+// reckon computes when those end that had a place when the cycle began.
+func (b *Book) reckon() {
+	if b.ends != nil {
+		return
+	}
+	base := b.main.Base()
+	b.ends = make([]moment.Instant, base.Pods.Len())
 	for i := range b.ends {
 		if p := base.Pod(cluster.PodID(i)); p.Phase.Charged() {
-			b.ends[i] = EndOf(&base.View, p, now)
+			b.ends[i] = EndOf(&base.View, p, b.now)
 		}
 	}
-	return b
 }
 
 // Len counts the reservations.
@@ -76,6 +83,7 @@ func (b *Book) Of(pod cluster.PodID) *Reservation {
 
 // ends is when a pod ends that has its place in main.
 func (b *Book) endOf(pod cluster.PodID) moment.Instant {
+	b.reckon()
 	base := b.main.Base()
 	if base.Pod(pod).Phase.Charged() {
 		return b.ends[pod]
@@ -93,6 +101,7 @@ type Step struct {
 // Steps lists what is expected, the earliest first: the ends of what has a place in
 // main, and what is reserved.
 func (b *Book) Steps() []Step {
+	b.reckon()
 	type happening struct {
 		at   moment.Instant
 		seat Seat
@@ -160,6 +169,7 @@ func (b *Book) At() moment.Instant {
 
 // Add reserves room. It is found as main shows it, after the earlier reservations.
 func (b *Book) Add(r Reservation) {
+	b.reckon()
 	e := &entry{Reservation: r, then: cluster.Begin(b.main.Base())}
 	base := b.main.Base()
 	for i, at := range b.ends {

@@ -261,7 +261,7 @@ func (s *Search) weigh(pods []cluster.PodID, nodes []cluster.NodeID) (c choice, 
 			c.here = c.here.Plus(&gives)
 		}
 		if !s.rules.Youngest {
-			c.lost += s.lostWith(p)
+			c.lost += s.base.LostWith(p, s.cycle.Now)
 		}
 		c.age = max(c.age, int64(s.cycle.Now.Since(p.Bound)))
 		c.key += p.Key
@@ -288,40 +288,10 @@ func (s *Search) evictable(p *cluster.Pod) bool {
 	return j.Preemptible && j.Disruptions != 0 && (j.Displaced == 0 || p.Bound < j.Displaced || runs >= s.rules.MinRun)
 }
 
-// lostWith is what is lost when a pod goes: what it has done since its last
-// checkpoint, or what it takes to make one, and its restart.
-func (s *Search) lostWith(p *cluster.Pod) int64 {
-	lost := s.since(p)
-	if j := s.base.JobOf(p); j != nil {
-		if j.Saves() {
-			lost = min(lost, j.Checkpoint.Write)
-		}
-		lost += j.Checkpoint.Restart
-	}
-	return quantity.MulDiv(int64(p.Placement.Milli()), int64(lost), int64(moment.Second))
-}
-
-// since is how long a pod has worked since its job's last checkpoint, or its start.
-func (s *Search) since(p *cluster.Pod) moment.Span {
-	if p.Phase != cluster.PhaseRunning {
-		return 0
-	}
-	from := p.Started
-	if j := s.base.JobOf(p); j != nil {
-		from = max(from, j.Checkpoint.Last)
-	}
-	return max(s.cycle.Now.Since(from), 0)
-}
-
 // SavesFirst says whether a pod is better asked to save its state before it goes, and
 // until when it has time for that.
 func (s *Search) SavesFirst(id cluster.PodID) (until moment.Instant, saves bool) {
-	p := s.base.Pod(id)
-	j := s.base.JobOf(p)
-	if j == nil || !j.Saves() || s.since(p) <= j.Checkpoint.Write {
-		return moment.Never, false
-	}
-	return s.cycle.Now.Add(j.Checkpoint.Write + s.rules.Grace), true
+	return s.base.SavesFirst(s.base.Pod(id), s.cycle.Now, s.rules.Grace)
 }
 
 // likenessOf hashes all that matters of what a pod leaves behind. Parts of devices

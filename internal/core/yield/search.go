@@ -158,13 +158,7 @@ func (s *Search) evaluate(node cluster.NodeID, t *Taker, straddle bool) (set *Se
 func (s *Search) open(why decision.Reason) bool { return Helps(why.Code) }
 
 // Helps says whether somebody's leaving may undo what binds.
-func Helps(c decision.Code) bool {
-	switch c {
-	case decision.QueueLimit, decision.PolicyWaits, decision.RoomReserved, decision.GaveUp, decision.Fits, decision.VictimsLeave, decision.BackingOff:
-		return false
-	}
-	return c.Future() == decision.AfterRoom
-}
+func Helps(c decision.Code) bool { return c.LeavingHelps() }
 
 // enough says whether all choices together leave as much as is needed; more than the
 // amounts is not looked at.

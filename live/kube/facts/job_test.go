@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/world"
 
@@ -16,9 +17,12 @@ func TestJobOf(t *testing.T) {
 	got, faults := facts.JobOf(map[string]string{
 		facts.CheckpointedAt: "1970-01-01T01:00:00+00:30", facts.CheckpointPeriod: "30m", facts.CheckpointWrite: "90s",
 		facts.RestartSeconds: "60", facts.ExpectedDuration: "2h", facts.Preemptible: "false", facts.DeadlineAt: "1970-01-02T00:00:00Z",
+		facts.AfterWork: "a, b=end,c.d=start,e=success", facts.SLAClass: "batch",
 	})
 	want := world.JobFacts{Unpreemptible: true, Expected: 2 * moment.Hour, Deadline: moment.Instant(moment.Day), Checkpoint: world.Checkpoint{
 		Last: moment.Instant(30 * moment.Minute), Period: 30 * moment.Minute, Write: 90 * moment.Second, Restart: moment.Minute,
+	}, SLA: "batch", After: []world.Dependency{
+		{Job: "a"}, {Job: "b", When: cluster.AfterEnd}, {Job: "c.d", When: cluster.AfterStart}, {Job: "e"},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" || len(faults) > 0 {
 		t.Errorf("job: (-want +got)\n%s\nfaults %q", diff, faults)
@@ -37,6 +41,10 @@ func TestJobOfMalformed(t *testing.T) {
 		{facts.ExpectedDuration, "2000000h", "a duration"},
 		{facts.Preemptible, "yes", "true or false"},
 		{facts.DeadlineAt, "", "RFC 3339"},
+		{facts.AfterWork, "", "names of jobs"},
+		{facts.AfterWork, "a,a=end", "each once"},
+		{facts.AfterWork, "a=never", "c=end"},
+		{facts.AfterWork, "Not/A/Name", "names of jobs"},
 	} {
 		got, faults := facts.JobOf(map[string]string{c.key: c.value})
 		if diff := cmp.Diff(world.JobFacts{}, got); diff != "" || len(faults) != 1 {

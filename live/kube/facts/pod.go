@@ -1,9 +1,16 @@
 package facts
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/world"
@@ -74,6 +81,9 @@ type Pod struct {
 	// say. Job is what its annotations say of its job, and JobFaults what of that
 	// cannot be read.
 	Queue     string
+	Started   moment.Instant
+	Work      string // the name of what it is part of, as others come after it
+	GoneBy    moment.Instant
 	Job       world.JobFacts
 	JobFaults []string
 
@@ -108,13 +118,22 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 		}
 	}
 	out.Added = world.PodAdded{
-		Name: Key(p), UID: out.UID, Kind: p.Labels[KindLabel], Request: request(p, gpu),
+		Name: Key(p), UID: out.UID, Kind: p.Labels[KindLabel], RunsAs: runsAs(p), Request: request(p, gpu),
 		Since: moment.Instant(max(p.CreationTimestamp.UnixMicro(), 0)),
 	}
 	out.Group, out.Added.Group = membership(p)
 	ties(p, &out.Added)
 	out.Queue = p.Labels[v1alpha1.QueueLabel]
+	if p.Status.StartTime != nil {
+		out.Started = instantOf(p.Status.StartTime.Time)
+	}
+	out.Work = p.Namespace + "/" + workOf(p)
 	out.Job, out.JobFaults = JobOf(p.Annotations)
+	out.Job.SLA = marked(p, SLAClass)
+	for i := range out.Job.After {
+		out.Job.After[i].Job = p.Namespace + "/" + out.Job.After[i].Job
+	}
+	out.GoneBy = (&annotationReader{from: p.Annotations}).instant(GoneBy)
 	if out.Group != "" {
 		out.Added.Rank, out.Added.Ranked = rank(p, &out.JobFaults)
 	}
@@ -222,4 +241,31 @@ func volumes(p *corev1.Pod) (first, all string) {
 func local(v *corev1.VolumeSource) bool {
 	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil ||
 		v.HostPath != nil || v.NFS != nil || v.Image != nil
+}
+
+// runsAs names pods that are expected to run for as long as each other: those of one
+// namespace that run the same commands in the same images and ask for the same. Pods of
+// services have no run time.
+func runsAs(p *corev1.Pod) string {
+	if owner := metav1.GetControllerOf(p); owner != nil && owner.APIVersion == appsv1.SchemeGroupVersion.String() {
+		return ""
+	}
+	h := chance.HashString(p.Namespace)
+	add := func(texts ...string) {
+		h = chance.Fold(h, uint64(len(texts)))
+		for _, text := range texts {
+			h = chance.Fold(h, chance.HashString(text))
+		}
+	}
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		add(c.Image)
+		add(c.Command...)
+		add(c.Args...)
+		for _, name := range slices.Sorted(maps.Keys(c.Resources.Requests)) {
+			amount := c.Resources.Requests[name]
+			add(string(name), amount.String())
+		}
+	}
+	return fmt.Sprintf("template-%016x", h)
 }

@@ -1,0 +1,60 @@
+package tidy
+
+import (
+	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+)
+
+// Improve finds the move by which those who are expected to come will put the most more
+// to use, and carries it out; nil where none is worth its price. A pod moves once, so that
+// an end comes.
+func (s *Search) Improve() *Set {
+	v := s.txn.View()
+	var best *Set
+	for i := range v.Nodes.Len() {
+		id := cluster.NodeID(i)
+		if n := v.Node(id); !n.TakesWork() || len(n.Pods) == 0 || !s.hands.Still(id) {
+			continue
+		}
+		for _, pod := range v.Node(id).Pods {
+			if s.GaveUp() {
+				break
+			}
+			if base := s.base.Pod(pod); base.Placement.Node != id || !base.Phase.Charged() || !s.hands.Roomy(pod) {
+				continue
+			}
+			price, ok := s.PriceOf(pod)
+			if !ok {
+				continue
+			}
+			set := s.improvement(pod, id, price)
+			if set.Gain > set.Price && (best == nil || set.Gain-set.Price > best.Gain-best.Price || set.Gain-set.Price == best.Gain-best.Price && set.tie < best.tie) {
+				best = set
+			}
+		}
+	}
+	if best == nil || !s.Move(best, func() bool { return true }) {
+		return nil
+	}
+	return best
+}
+
+// improvement is what it comes to that one pod goes where it is best. Nothing changes.
+func (s *Search) improvement(pod cluster.PodID, from cluster.NodeID, price int64) *Set {
+	s.left--
+	set := &Set{Node: from, Price: price, tie: chance.Fold(s.base.Pod(pod).Key, uint64(s.cycle.Seed))}
+	set.Moves = []Move{{Pod: pod, From: from, Price: price}}
+	s.hands.Attempt(func() bool {
+		if !s.hands.Lift(pod) {
+			return false
+		}
+		set.Worth = -s.hands.Worth(pod, from)
+		if s.settle(set) {
+			set.Gain = quantity.MulDiv(set.Worth, int64(s.rules.Horizon), 1000*int64(moment.Second))
+		}
+		return false
+	})
+	return set
+}
