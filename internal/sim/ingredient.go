@@ -8,6 +8,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/warm"
 )
 
 // An Ingredient is a part of our own policy that a run can leave out, to see what it
@@ -29,6 +30,10 @@ func Ingredients() []Ingredient {
 			plain := engine.HeadraceWith(w)
 			r.decider.Scarce, r.decider.Affinity = plain.Scarce, plain.Affinity
 		}},
+		{"caches", "pods placed where what they need is cached", func(r *run) { r.warms(func(w *warm.Rules) { w.Second = 0 }) }},
+		{"prefetch", "images and weights fetched beside the pod's own pulls and ahead of them", func(r *run) {
+			r.warms(func(w *warm.Rules) { w.Beside, w.Ahead = false, false })
+		}},
 	}
 }
 
@@ -42,6 +47,13 @@ func (c *Config) label() string {
 		return c.Policy
 	}
 	return c.Policy + " without " + strings.Join(c.Without, ", ")
+}
+
+// warms changes the rules of warm starts.
+func (r *run) warms(change func(*warm.Rules)) {
+	rules := *r.decider.Warms
+	change(&rules)
+	r.decider = r.decider.Warming(&rules)
 }
 
 // leaveOut takes out of our own policy what the run is to do without.

@@ -92,15 +92,16 @@ func (a *actor) fetchFor(index int32) (moment.Span, error) {
 	l := &a.lives[index]
 	s, cache := &a.store, &a.store.caches[l.node]
 	had := cache.Holds(l.pod)
+	if !s.told {
+		cache.Use(l.pod) // as calibrated: who comes while another fetches does not wait for it
+		return model.StartUp(l.pod.Use, had), nil
+	}
 	for part, there := range [...]bool{had.Image, had.Weights} {
 		if there {
 			a.promote(l.node, l.pod.Kind, model.Part(part))
 		}
 	}
 	span, gone := cache.Start(l.pod, a.now)
-	if !s.told {
-		return span, nil
-	}
 	e := world.NodeCached{Node: a.Workload.Nodes[l.node].Name}
 	for _, g := range gone {
 		e.Dropped = append(e.Dropped, artifactName(g.Kind, g.Part))

@@ -101,7 +101,7 @@ func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
 		return nil
 	}
 	if d := &bundle[0]; d.Action != cluster.ActionBind {
-		b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "pod", v.Pod(d.Pod).Spec.Name)
+		b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "decision", d.Line(v))
 		return nil
 	}
 	draws := make([][]Draw, len(bundle))

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -37,6 +36,8 @@ type Artifact struct {
 	Pinned bool
 	// Nodes are those whose caches hold it, by id. The list never changes in place.
 	Nodes []NodeID
+	// Ways counts those that it is on its way to.
+	Ways int32
 }
 
 // Held is an artifact on a node.
@@ -134,10 +135,18 @@ func (l *Ledger) SetCache(id NodeID, c *Cache) {
 		}
 		for i := range c.Coming {
 			c.Taken += l.Artifact(c.Coming[i].Artifact).Size
+			if old.Awaits(c.Coming[i].Artifact) < 0 {
+				l.Artifacts.own(int32(c.Coming[i].Artifact), l.owner, l.recording).Ways++
+			}
 		}
 	}
 	if old == nil {
 		return
+	}
+	for i := range old.Coming {
+		if c.Awaits(old.Coming[i].Artifact) < 0 {
+			l.Artifacts.own(int32(old.Coming[i].Artifact), l.owner, l.recording).Ways--
+		}
 	}
 	for i := range old.Held {
 		if c.Find(old.Held[i].Artifact) < 0 {
@@ -259,7 +268,7 @@ func (v *View) artifactsDigest() (sum uint64) {
 // caches counts anew what caches take, and where artifacts are.
 func (a *audit) caches() error {
 	v := a.view
-	where := make([][]NodeID, v.Artifacts.Len())
+	where, ways := make([][]NodeID, v.Artifacts.Len()), make([]int32, v.Artifacts.Len())
 	for i := range v.Nodes.Len() {
 		n := v.Node(NodeID(i))
 		if n.Cache == nil {
@@ -279,6 +288,7 @@ func (a *audit) caches() error {
 		}
 		for k := range n.Cache.Coming {
 			seen = append(seen, n.Cache.Coming[k].Artifact)
+			ways[n.Cache.Coming[k].Artifact]++
 		}
 		for k, id := range seen {
 			if taken += v.Artifact(id).Size; slices.Contains(seen[:k], id) {
@@ -290,8 +300,8 @@ func (a *audit) caches() error {
 		}
 	}
 	for i, nodes := range where {
-		if art := v.Artifact(ArtifactID(i)); slices.CompareFunc(art.Nodes, nodes, cmp.Compare[NodeID]) != 0 {
-			return fmt.Errorf("audit: artifact %s: on nodes %v, counted %v", art.Name, art.Nodes, nodes)
+		if art := v.Artifact(ArtifactID(i)); !slices.Equal(art.Nodes, nodes) || art.Ways != ways[i] {
+			return fmt.Errorf("audit: artifact %s: on nodes %v and on %d ways, counted %v and %d", art.Name, art.Nodes, art.Ways, nodes, ways[i])
 		}
 	}
 	return nil

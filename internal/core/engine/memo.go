@@ -10,6 +10,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/gang"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/warm"
 )
 
 // Memo keeps scores between cycles. It is a cache: its owner may drop it at any
@@ -48,6 +49,8 @@ type Memo struct {
 	rooms      map[cluster.ShapeID]*rooms
 	atlasRead  int    // how far into dirty
 	atlasEpoch uint64 // of dirty
+
+	expect *warm.Expectations // nil: nobody has asked
 
 	// What nodes offer of scarce things, where the policy prices them.
 	offers []rank.Offers // per node

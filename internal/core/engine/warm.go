@@ -23,8 +23,21 @@ func (r *round) warmest(pod cluster.PodID, shape cluster.ShapeID, node cluster.N
 	if r.policy.Warms == nil || r.policy.Warms.Second == 0 || len(needs) == 0 || node == cluster.None {
 		return node, value
 	}
-	v := r.txn.View()
-	best, score := node, value+r.warmth(needs, node)
+	v, rules := r.txn.View(), r.policy.Warms
+	wait, known := rank.Fetching(v, needs, node, rules.Beside, r.cycle.Now)
+	cold := rank.Cold(v, needs, node, rules.Beside)
+	if known && wait == 0 {
+		return node, value + r.warmth(cold) // nowhere is less to be fetched
+	}
+	if !known {
+		for _, id := range needs {
+			for _, at := range v.Artifact(id).Nodes {
+				cold = max(cold, rank.Cold(v, needs, at, rules.Beside))
+			}
+		}
+		wait = cold // as far as anybody knows
+	}
+	best, score := node, value+r.warmth(cold-wait)
 	for i, id := range needs {
 		for _, at := range v.Artifact(id).Nodes {
 			if at == node || i > 0 && v.Node(at).Cache.Find(needs[0]) >= 0 {
@@ -34,7 +47,8 @@ func (r *round) warmest(pod cluster.PodID, shape cluster.ShapeID, node cluster.N
 			if there == unfit {
 				continue
 			}
-			if there += r.warmth(needs, at); there > score || there == score && earlier(r.memo.ties, int32(at), int32(best)) {
+			wait, _ := rank.Fetching(v, needs, at, rules.Beside, r.cycle.Now)
+			if there += r.warmth(cold - wait); there > score || there == score && earlier(r.memo.ties, int32(at), int32(best)) {
 				best, score = at, there
 			}
 		}
@@ -42,15 +56,11 @@ func (r *round) warmest(pod cluster.PodID, shape cluster.ShapeID, node cluster.N
 	return best, score
 }
 
-// warmth is what the part of a start that is saved by what is on a node adds to the
-// score there.
-func (r *round) warmth(needs []cluster.ArtifactID, node cluster.NodeID) int64 {
-	v, rules := r.txn.View(), r.policy.Warms
-	wait, known := rank.Fetching(v, needs, node, rules.Beside, r.cycle.Now)
-	if !known {
-		return 0
-	}
-	return r.policy.Warmth * rules.Second * int64((rank.Cold(v, needs, node, rules.Beside)-wait)/moment.Millisecond) / 1000
+// warmth is what a part of a start that is saved adds to the score of a node. Beyond an
+// hour all is one.
+func (r *round) warmth(saved moment.Span) int64 {
+	saved = max(min(saved, moment.Hour), -moment.Hour)
+	return r.policy.Warmth * r.policy.Warms.Second * int64(saved/moment.Millisecond) / 1000
 }
 
 // warmUp decides what is fetched: for those who got a place now, and in a review for those
@@ -63,7 +73,8 @@ func (r *round) warmUp(plan *decision.Plan) {
 	var search *warm.Search
 	open := func() *warm.Search {
 		if search == nil {
-			search = warm.Open(r.txn, rules, r.cycle.Now)
+			r.memo.expect = warm.Expect(&r.txn.Base().View, r.memo.expect)
+			search = warm.Open(r.txn, rules, r.memo.expect, r.cycle.Now)
 		}
 		return search
 	}

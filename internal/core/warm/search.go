@@ -16,38 +16,23 @@ type Search struct {
 	txn    *cluster.Txn
 	rules  *Rules
 	now    moment.Instant
-	expect expectations
-	ways   map[cluster.ArtifactID]int // how often an artifact is on its way, anywhere
-	ring   []cluster.NodeID           // nodes with caches, by key
+	expect *Expectations
+	ring   []cluster.NodeID // nodes with caches, by key
 	queues map[cluster.NodeID]*queue
 	// Prefers, where set, is how good a node is for a shape now, whatever is cached there.
 	Prefers func(shape cluster.ShapeID, node cluster.NodeID) int64
 	counts  []int // copies, by row of expect, plus one; 0: not counted
 }
 
-// Open begins a look.
-func Open(t *cluster.Txn, rules *Rules, now moment.Instant) *Search {
-	s := &Search{txn: t, rules: rules, now: now, expect: expect(t.View()), queues: make(map[cluster.NodeID]*queue)}
-	s.counts = make([]int, len(s.expect.rows))
-	return s
+// Open begins a look, with what Expect has made of the beliefs.
+func Open(t *cluster.Txn, rules *Rules, expect *Expectations, now moment.Instant) *Search {
+	return &Search{
+		txn: t, rules: rules, now: now, expect: expect,
+		queues: make(map[cluster.NodeID]*queue), counts: make([]int, len(expect.rows)),
+	}
 }
 
 func (s *Search) view() *cluster.View { return s.txn.View() }
-
-// coming counts the nodes that an artifact is on its way to.
-func (s *Search) coming(id cluster.ArtifactID) int {
-	if s.ways == nil {
-		s.ways = make(map[cluster.ArtifactID]int)
-		for i := range s.view().Nodes.Len() {
-			if c := s.view().Node(cluster.NodeID(i)).Cache; c != nil {
-				for k := range c.Coming {
-					s.ways[c.Coming[k].Artifact]++
-				}
-			}
-		}
-	}
-	return s.ways[id]
-}
 
 // Serve fetches what a pod lacks on the node that it has got.
 func (s *Search) Serve(needs []cluster.ArtifactID, node cluster.NodeID) {
@@ -66,11 +51,9 @@ func (s *Search) Serve(needs []cluster.ArtifactID, node cluster.NodeID) {
 }
 
 func (s *Search) fetch(f cluster.Prefetch) bool {
-	s.coming(f.Artifact)
 	if err := s.txn.Prefetch(f); err != nil {
 		return false
 	}
-	s.ways[f.Artifact]++
 	clear(s.queues) // copies have come and gone
 	clear(s.counts)
 	return true

@@ -1,7 +1,7 @@
 // Package warm decides what is fetched to which node before a pod needs it, and what
 // goes for it.
 //
-//	s := warm.Open(txn, rules, now)
+//	s := warm.Open(txn, rules, warm.Expect(view, nil), now)
 //	s.Serve(artifacts, node)   // for a pod that has its place: beside what it pulls itself
 //	s.Ahead()                  // for pods to come: in review cycles
 //

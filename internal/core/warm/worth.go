@@ -6,14 +6,20 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
-// expectations are the beliefs about arrivals, by artifact.
-type expectations struct {
-	rows []cluster.Arrival
-	of   [][]int32 // by artifact: rows that need it
+// Expectations are the beliefs about arrivals, by artifact. They never change.
+type Expectations struct {
+	beliefs   *cluster.Beliefs
+	artifacts int
+	rows      []cluster.Arrival
+	of        [][]int32 // by artifact: rows that need it
 }
 
-func expect(v *cluster.View) expectations {
-	e := expectations{of: make([][]int32, v.Artifacts.Len())}
+// Expect makes expectations of what is believed, or returns those that still hold.
+func Expect(v *cluster.View, old *Expectations) *Expectations {
+	if old != nil && old.beliefs == v.Beliefs && old.artifacts == v.Artifacts.Len() {
+		return old
+	}
+	e := &Expectations{beliefs: v.Beliefs, artifacts: v.Artifacts.Len(), of: make([][]int32, v.Artifacts.Len())}
 	if v.Beliefs == nil || v.Beliefs.Arrivals == nil {
 		return e
 	}
@@ -73,7 +79,8 @@ func (s *Search) wait(needs []cluster.ArtifactID, g *gaps) int64 {
 func (s *Search) copies(needs []cluster.ArtifactID) int {
 	least := -1
 	for _, id := range needs {
-		if n := len(s.view().Artifact(id).Nodes) + s.coming(id); least < 0 || n < least {
+		a := s.view().Artifact(id)
+		if n := len(a.Nodes) + int(a.Ways); least < 0 || n < least {
 			least = n
 		}
 	}
