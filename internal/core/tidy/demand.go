@@ -1,6 +1,9 @@
 package tidy
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
@@ -13,12 +16,15 @@ import (
 func (s *Search) Improve() *Set {
 	v := s.txn.View()
 	var best *Set
-	for i := range v.Nodes.Len() {
-		id := cluster.NodeID(i)
+	for _, id := range s.inOrder(nil) {
 		if n := v.Node(id); !n.TakesWork() || len(n.Pods) == 0 || !s.hands.Still(id) {
 			continue
 		}
-		for _, pod := range v.Node(id).Pods {
+		pods := slices.Clone(v.Node(id).Pods)
+		slices.SortFunc(pods, func(a, b cluster.PodID) int {
+			return cmp.Or(cmp.Compare(v.Pod(a).Key, v.Pod(b).Key), cmp.Compare(a, b))
+		})
+		for _, pod := range pods {
 			if s.GaveUp() {
 				break
 			}

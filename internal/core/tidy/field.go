@@ -1,6 +1,7 @@
 package tidy
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
@@ -65,6 +66,9 @@ func (s *Search) fieldOf(id cluster.NodeID, shape *cluster.Shape) field {
 	if len(f.offers) == 0 {
 		return f
 	}
+	slices.SortFunc(f.offers, func(a, b offer) int {
+		return cmp.Or(cmp.Compare(s.base.Pod(a.pod).Key, s.base.Pod(b.pod).Key), cmp.Compare(a.pod, b.pod))
+	})
 	f.ask(shape)
 	for i := range n.Spec.DeviceCount {
 		d := v.DeviceOf(n, i)

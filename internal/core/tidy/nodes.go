@@ -33,8 +33,7 @@ func (s *Search) Empty() *Set {
 func (s *Search) leavable() []Set {
 	v := s.txn.View()
 	var out []Set
-	for i := range v.Nodes.Len() {
-		id := cluster.NodeID(i)
+	for _, id := range s.inOrder(nil) {
 		n := v.Node(id)
 		if !n.TakesWork() || len(n.Pods) == 0 || len(n.Pods) > int(min(s.rules.AtOnce, s.allowed)) || !s.hands.Still(id) {
 			continue

@@ -2,6 +2,7 @@ package tidy
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/cluster"
@@ -73,6 +74,7 @@ type Search struct {
 	allowed      int32 // how many more moves the hour has
 	spent        map[cluster.BudgetID]int32
 	moved        map[cluster.PodID]bool
+	order        []cluster.NodeID // all nodes
 }
 
 // New begins a search in a transaction.
@@ -179,13 +181,30 @@ func (s *Search) fields(g *Goal, nodes []cluster.NodeID) []field {
 			out = append(out, f)
 		}
 	}
+	for _, id := range s.inOrder(nodes) {
+		look(id)
+	}
+	return out
+}
+
+// inOrder lists nodes, or all where nil, in an order that does not depend on ids: which
+// sets are tried before the budget is used up must not.
+func (s *Search) inOrder(nodes []cluster.NodeID) []cluster.NodeID {
+	if nodes == nil && s.order != nil {
+		return s.order
+	}
+	out := slices.Clone(nodes)
 	if nodes == nil {
-		for i := range v.Nodes.Len() {
-			look(cluster.NodeID(i))
+		for i := range s.base.Nodes.Len() {
+			out = append(out, cluster.NodeID(i))
 		}
 	}
-	for _, id := range nodes {
-		look(id)
+	seed := uint64(s.cycle.Seed)
+	slices.SortFunc(out, func(a, b cluster.NodeID) int {
+		return cmp.Or(cmp.Compare(chance.Fold(s.base.Node(a).Key, seed), chance.Fold(s.base.Node(b).Key, seed)), cmp.Compare(a, b))
+	})
+	if nodes == nil {
+		s.order = out
 	}
 	return out
 }
