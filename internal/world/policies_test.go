@@ -10,12 +10,20 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/core/tidy"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
 // packed scores the nodes with the least free compute highest.
 func packed(v *cluster.View, _ cluster.ShapeID, node cluster.NodeID) int64 {
 	return -int64(v.Node(node).FreeMilli)
+}
+
+// restless moves pods for next to nothing.
+func restless() *tidy.Rules {
+	r := tidy.Default()
+	r.For, r.Price, r.PerHour, r.MostLoss = tidy.Waiting|tidy.Demand|tidy.Nodes, 1, 0, 1000
+	return &r
 }
 
 // policies are one of each kind: what a Policy can replace is replaced in one of
@@ -57,6 +65,8 @@ func policies() []*engine.Policy {
 		engine.Headrace().Preempting().Lending(),
 		engine.Headrace().Reserving(engine.ReserveHead).Foretelling(),
 		engine.Headrace().Preempting().Reserving(engine.ReserveAll),
+		engine.Headrace().Tidying(restless()),
+		engine.Headrace().Staying().Reserving(engine.ReserveHead).Tidying(restless()),
 	}
 }
 
