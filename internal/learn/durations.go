@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -65,17 +66,72 @@ func (d *Durations) Observe(kind cluster.Symbol, took moment.Span) bool {
 	d.runs.size = runWindow
 	d.runs.add(kind, took)
 	after := d.forecast(kind)
-	return !after.Equal(&before)
+	return !after.Equal(&before.Duration)
 }
 
 // Of returns the forecast of one kind.
-func (d *Durations) Of(kind cluster.Symbol) cluster.Duration { return d.forecast(kind) }
+func (d *Durations) Of(kind cluster.Symbol) cluster.Duration { return d.forecast(kind).Duration }
+
+// forecast is one, on the way to the table.
+type forecast struct{ cluster.Duration }
+
+// foresee counts runs that go on, each as an equal part of all that were longer than it
+// is by now (Efron's way to the estimator of Kaplan and Meier); where none was, it will
+// be twice as long.
+func (f *forecast) foresee(going []moment.Span) {
+	if len(going) == 0 {
+		return
+	}
+	type lasted struct {
+		span moment.Span
+		ends bool
+	}
+	var all []lasted
+	for _, s := range f.Seen {
+		all = append(all, lasted{s, true})
+	}
+	for _, s := range going {
+		all = append(all, lasted{span: s})
+	}
+	slices.SortFunc(all, func(a, b lasted) int {
+		if a.span == b.span && a.ends != b.ends && a.ends {
+			return -1
+		}
+		return cmp.Compare(a.span, b.span)
+	})
+	weight := make([]float64, len(all))
+	passed := 0.0 // what each to come gets of those that go on
+	total := float64(len(all))
+	for i, l := range all {
+		weight[i] = 1 + passed
+		if l.ends {
+			continue
+		}
+		if rest := len(all) - i - 1; rest > 0 {
+			passed += weight[i] / float64(rest)
+			weight[i] = 0
+		} else {
+			all[i].span = 2 * max(l.span, 1)
+		}
+	}
+	seen := make([]moment.Span, 0, runWindow)
+	sum, i := weight[0], 0
+	for k := range runWindow { // as many as before, each as likely as any other
+		for sum < (float64(k)+0.5)/runWindow*total && i < len(all)-1 {
+			i++
+			sum += weight[i]
+		}
+		seen = append(seen, all[i].span)
+	}
+	f.Seen = seen
+	f.Low, f.Likely, f.High = spread(seen)
+}
 
 // forecast is the mean over the window, the mean distance from it, and what was seen.
-func (d *Durations) forecast(kind cluster.Symbol) cluster.Duration {
+func (d *Durations) forecast(kind cluster.Symbol) forecast {
 	ring := d.runs.last[kind]
 	if len(ring) == 0 {
-		return cluster.Duration{}
+		return forecast{}
 	}
 	n := moment.Span(len(ring))
 	mean, rest := moment.Span(0), moment.Span(0)
@@ -91,14 +147,18 @@ func (d *Durations) forecast(kind cluster.Symbol) cluster.Duration {
 	out := cluster.Duration{Mean: mean, Spread: off, Runs: int32(len(ring))}
 	out.Low, out.Likely, out.High = spread(ring)
 	out.Seen = slices.Sorted(slices.Values(ring))
-	return out
+	return forecast{out}
 }
 
-// Table returns the forecasts of all kinds.
-func (d *Durations) Table() *cluster.Durations {
+// Table returns the forecasts of all kinds. Of runs that go on it is told how long they
+// have: what has ended by now is the short ones first, and who went by those alone would
+// take a kind to be as short as they are.
+func (d *Durations) Table(going map[cluster.Symbol][]moment.Span) *cluster.Durations {
 	out := &cluster.Durations{ByKind: make(map[cluster.Symbol]cluster.Duration, len(d.runs.last))}
 	for kind := range maps.Keys(d.runs.last) { // order: a map is filled
-		out.ByKind[kind] = d.forecast(kind)
+		f := d.forecast(kind)
+		f.foresee(going[kind])
+		out.ByKind[kind] = f.Duration
 	}
 	if len(d.kept.last) > 0 {
 		out.ByOwner = make(map[uint64]cluster.Record, len(d.kept.last))

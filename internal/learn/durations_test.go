@@ -22,7 +22,7 @@ func TestDurations(t *testing.T) {
 		Low: 10 * moment.Minute, Likely: 20 * moment.Minute, High: 30 * moment.Minute,
 		Seen: []moment.Span{10 * moment.Minute, 20 * moment.Minute, 30 * moment.Minute},
 	}
-	if got := d.Table().Of(1); !got.Equal(&want) {
+	if got := d.Table(nil).Of(1); !got.Equal(&want) {
 		t.Errorf("after runs of 10, 20 and 30 minutes: %+v, want %+v", got, want)
 	}
 	for range runWindow {
@@ -50,7 +50,30 @@ func TestRecords(t *testing.T) {
 	}
 	d.Declared(8, moment.Microsecond, moment.Day)
 	want := map[uint64]cluster.Record{7: {Low: 500, Likely: 1000, High: 2000, Runs: 10}, 8: {Low: mostMilli, Likely: mostMilli, High: mostMilli, Runs: 1}}
-	if got := d.Table().ByOwner; !maps.Equal(got, want) {
+	if got := d.Table(nil).ByOwner; !maps.Equal(got, want) {
 		t.Errorf("records %+v, want %+v", got, want)
+	}
+}
+
+// Runs that go on count as longer than they are by now: three of four that do, at 40
+// minutes, make half of the kind longer than that.
+func TestRunsThatGoOn(t *testing.T) {
+	var d Durations
+	for _, minutes := range []moment.Span{10, 20, 30, 60} {
+		d.Observe(1, minutes*moment.Minute)
+	}
+	for _, c := range []struct {
+		name   string
+		going  []moment.Span
+		likely moment.Span
+	}{
+		{"none", nil, 20 * moment.Minute},
+		{"three beyond most", []moment.Span{40 * moment.Minute, 40 * moment.Minute, 40 * moment.Minute}, 60 * moment.Minute},
+		{"all beyond all", []moment.Span{70 * moment.Minute, 70 * moment.Minute, 70 * moment.Minute, 70 * moment.Minute, 80 * moment.Minute}, 160 * moment.Minute},
+		{"just begun", []moment.Span{1, 1, 1, 1}, 20 * moment.Minute},
+	} {
+		if got := d.Table(map[cluster.Symbol][]moment.Span{1: c.going}).Of(1).Likely; got != c.likely {
+			t.Errorf("%s: likely %v, want %v", c.name, got, c.likely)
+		}
 	}
 }

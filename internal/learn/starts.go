@@ -23,10 +23,14 @@ var levels = [3]float64{0.1, 0.5, 0.9}
 
 const (
 	// stride is how far a quantile moves at most for one wait, in powers of e.
-	stride = 0.1
+	stride = 0.05
 	// mostQuotient bounds quotients, in powers of e.
 	mostQuotient = 7
 )
+
+// prior is what is thought of a wait before any was seen: a play knows nothing of who is
+// still to come, and a burst is over before its first waits are.
+var prior = [3]float64{-1.5, 0.2, 2}
 
 // quotients are those of one cell, as logarithms.
 type quotients struct {
@@ -42,16 +46,18 @@ type Wait struct {
 
 // Foretold begins to follow a wait that belongs to two cells, the narrower first.
 func (s *Starts) Foretold(own, any uint64) Wait {
-	return Wait{cells: [2]*quotients{s.cell(own), s.cell(any)}}
+	wide := s.cell(any, prior)
+	return Wait{cells: [2]*quotients{s.cell(own, wide.at), wide}}
 }
 
-func (s *Starts) cell(key uint64) *quotients {
+// cell returns the quotients of a cell; of a new one they are as told.
+func (s *Starts) cell(key uint64, at [3]float64) *quotients {
 	if s.cells == nil {
 		s.cells = make(map[uint64]*quotients)
 	}
 	q := s.cells[key]
 	if q == nil {
-		q = &quotients{at: [3]float64{-1, 0, 1}}
+		q = &quotients{at: at}
 		s.cells[key] = q
 	}
 	return q
@@ -103,10 +109,15 @@ func (q *quotients) move(k int, above bool) {
 func (s *Starts) Table() *cluster.Starts {
 	out := &cluster.Starts{ByCell: make(map[uint64]cluster.Correction, len(s.cells))}
 	for key, q := range s.cells { // order: a map is filled
-		at := q.at // quantiles that are followed apart may cross
-		slices.Sort(at[:])
-		milli := func(k int) quantity.Milli { return quantity.Milli(math.Exp(at[k])*1000 + 0.5) }
-		out.ByCell[key] = cluster.Correction{Low: milli(0), Likely: milli(1), High: milli(2), Runs: q.runs}
+		out.ByCell[key] = q.correction()
 	}
+	out.Prior = (&quotients{at: prior}).correction()
 	return out
+}
+
+func (q *quotients) correction() cluster.Correction {
+	at := q.at // quantiles that are followed apart may cross
+	slices.Sort(at[:])
+	milli := func(k int) quantity.Milli { return quantity.Milli(math.Exp(at[k])*1000 + 0.5) }
+	return cluster.Correction{Low: milli(0), Likely: milli(1), High: milli(2), Runs: q.runs}
 }

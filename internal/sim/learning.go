@@ -81,13 +81,24 @@ func (a *actor) learnRun(w *work) {
 }
 
 // tellRuns tells the world what is known of run times, before somebody looks at them.
-func (r *run) tellRuns() error {
-	l := r.learner
+func (c *clock) tellRuns() error {
+	l := c.learner
 	if l == nil || !l.looksAhead || !l.stale {
 		return nil
 	}
-	l.stale, l.beliefs.Durations = false, l.durations.Table()
-	return r.tell()
+	going := make(map[cluster.Symbol][]moment.Span)
+	for i := range c.actor.jobs {
+		if w := &c.actor.jobs[i]; !w.ended && w.placed {
+			ran := w.ran
+			if w.runs() {
+				ran += c.now.Since(w.since)
+			}
+			kind := c.world.Symbol(c.actor.podOf(w).Kind)
+			going[kind] = append(going[kind], ran)
+		}
+	}
+	l.stale, l.beliefs.Durations = false, l.durations.Table(going)
+	return c.tell()
 }
 
 // tell replaces the world's beliefs with the learner's.

@@ -13,6 +13,9 @@ import (
 )
 
 const (
+	// greetEvery is how often at most those are told who have just come: of a burst, a
+	// part. The others hear within the hour.
+	greetEvery = 5 * moment.Minute
 	// lookEvery is how often all who wait are told anew when they start.
 	lookEvery = moment.Hour
 	// tellEvery is how often the world is told how long runs take, where that decides.
@@ -32,7 +35,8 @@ type seer struct {
 	*clock
 	memo    engine.Memo
 	learned learn.Starts
-	fresh   []int32           // jobs that have come to wait since the last look
+	fresh   []int32           // jobs that have come to wait since the last cycle
+	greeted moment.Instant    // when any of them were told last
 	waits   map[int32]*vision // those of which something was foretold
 	tally   tally
 }
@@ -94,7 +98,7 @@ func (s *seer) joins(job int32) {
 	}
 }
 
-// greet tells those who have come to wait, and still do, when they start.
+// greet tells those who have just come to wait, and still do, when they start.
 func (s *seer) greet() {
 	jobs := s.fresh[:0]
 	for _, job := range s.fresh {
@@ -106,7 +110,10 @@ func (s *seer) greet() {
 			}
 		}
 	}
-	s.foretell(jobs, true)
+	if len(jobs) > 0 && (s.greeted == 0 || s.now.Since(s.greeted) >= greetEvery) {
+		s.greeted = s.now
+		s.foretell(jobs, true)
+	}
 	s.fresh = s.fresh[:0]
 }
 

@@ -11,6 +11,7 @@ import (
 // foretold, by the cells of package when.
 type Starts struct {
 	ByCell map[uint64]Correction
+	Prior  Correction // where nothing of the like was foretold yet; zero: no correction
 }
 
 // Correction is, in thousandths of the wait that was foretold, what one of ten waited
@@ -20,21 +21,18 @@ type Correction struct {
 	Runs              int32 // how many waits it rests on
 }
 
-// enoughWaits is how many waits a correction has to rest on.
-const enoughWaits = 30
-
-// Of returns the correction of the first cell that rests on enough; ok is false where
-// none does.
+// Of returns the correction of the first cell that is known, else the prior one; ok is
+// false where there is none.
 func (s *Starts) Of(cells ...uint64) (c Correction, ok bool) {
 	if s == nil {
 		return c, false
 	}
 	for _, cell := range cells {
-		if c := s.ByCell[cell]; c.Runs >= enoughWaits {
+		if c, known := s.ByCell[cell]; known {
 			return c, true
 		}
 	}
-	return c, false
+	return s.Prior, s.Prior.High > 0
 }
 
 // Times is a wait in thousandths, at least one microsecond.
@@ -45,6 +43,9 @@ func (s *Starts) check() error {
 		if c.Low < 0 || c.Likely < c.Low || c.High < c.Likely || c.Runs < 0 {
 			return fmt.Errorf("correction %016x: low %d, likely %d, high %d, %d runs: must not be negative, and in order", cell, c.Low, c.Likely, c.High, c.Runs)
 		}
+	}
+	if c := s.Prior; c.Low < 0 || c.Likely < c.Low || c.High < c.Likely {
+		return fmt.Errorf("prior correction: low %d, likely %d, high %d: must not be negative, and in order", c.Low, c.Likely, c.High)
 	}
 	return nil
 }

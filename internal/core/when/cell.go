@@ -59,7 +59,7 @@ func CellOf(v *cluster.View, p *cluster.Pod, now, start moment.Instant) Cell {
 }
 
 // Corrected is a foretold start as earlier ones turned out: the window that holds eight
-// of ten. Without enough of them it is what was foretold.
+// of ten. Where nothing is known of earlier ones it is what was foretold.
 func Corrected(v *cluster.View, p *cluster.Pod, now moment.Instant, told decision.Window) decision.Window {
 	if v.Beliefs == nil || v.Beliefs.Starts == nil {
 		return told
