@@ -13,13 +13,19 @@ import (
 // Durations follows how long runs of each kind took. The zero value has seen
 // nothing.
 type Durations struct {
-	runs recent[cluster.Symbol, moment.Span]
+	runs recent[cluster.Symbol, Run]
 	kept recent[uint64, quantity.Milli] // by owner, in thousandths of what was declared
+}
+
+// Run is one of a kind: when it began, and how long it took, or has taken so far.
+type Run struct {
+	Began moment.Instant
+	Took  moment.Span
 }
 
 // runWindow is how many of the last runs of a kind are remembered: one of ten of them
 // should be several.
-const runWindow = 64
+const runWindow = 128
 
 // mostMilli bounds how wrong a word is taken to be: a thousand times too short.
 const mostMilli = 1_000_000
@@ -58,13 +64,13 @@ func spread[T ~int64](seen []T) (low, likely, high T) {
 
 // Observe takes in a run that has ended. It says whether the forecast of the kind
 // changed with it.
-func (d *Durations) Observe(kind cluster.Symbol, took moment.Span) bool {
-	if kind == 0 || took <= 0 {
+func (d *Durations) Observe(kind cluster.Symbol, run Run) bool {
+	if kind == 0 || run.Took <= 0 {
 		return false
 	}
 	before := d.forecast(kind)
 	d.runs.size = runWindow
-	d.runs.add(kind, took)
+	d.runs.add(kind, run)
 	after := d.forecast(kind)
 	return !after.Equal(&before.Duration)
 }
@@ -75,23 +81,39 @@ func (d *Durations) Of(kind cluster.Symbol) cluster.Duration { return d.forecast
 // forecast is one, on the way to the table.
 type forecast struct{ cluster.Duration }
 
-// foresee counts runs that go on, each as an equal part of all that were longer than it
-// is by now (Efron's way to the estimator of Kaplan and Meier); where none was, it will
-// be twice as long.
-func (f *forecast) foresee(going []moment.Span) {
+// foresee goes by the runs that began of late, those that go on too: each of them counts
+// as an equal part of all that were longer than it is by now (Efron's way to the
+// estimator of Kaplan and Meier); where none was, it will be twice as long. Of late is
+// since half of those seen to end began: more of those that began before go on only
+// because they are long.
+func (f *forecast) foresee(ended, going []Run) {
 	if len(going) == 0 {
 		return
 	}
+	begun := make([]moment.Instant, len(ended))
+	for i := range ended {
+		begun[i] = ended[i].Began
+	}
+	slices.Sort(begun)
+	since := begun[len(begun)/2]
 	type lasted struct {
 		span moment.Span
 		ends bool
 	}
 	var all []lasted
-	for _, s := range f.Seen {
-		all = append(all, lasted{s, true})
+	for _, run := range ended {
+		if run.Began >= since {
+			all = append(all, lasted{run.Took, true})
+		}
 	}
-	for _, s := range going {
-		all = append(all, lasted{span: s})
+	before := len(all)
+	for _, run := range going {
+		if run.Began >= since {
+			all = append(all, lasted{span: run.Took})
+		}
+	}
+	if len(all) == before {
+		return
 	}
 	slices.SortFunc(all, func(a, b lasted) int {
 		if a.span == b.span && a.ends != b.ends && a.ends {
@@ -129,7 +151,10 @@ func (f *forecast) foresee(going []moment.Span) {
 
 // forecast is the mean over the window, the mean distance from it, and what was seen.
 func (d *Durations) forecast(kind cluster.Symbol) forecast {
-	ring := d.runs.last[kind]
+	ring := make([]moment.Span, len(d.runs.last[kind]))
+	for i, run := range d.runs.last[kind] {
+		ring[i] = run.Took
+	}
 	if len(ring) == 0 {
 		return forecast{}
 	}
@@ -146,18 +171,19 @@ func (d *Durations) forecast(kind cluster.Symbol) forecast {
 	}
 	out := cluster.Duration{Mean: mean, Spread: off, Runs: int32(len(ring))}
 	out.Low, out.Likely, out.High = spread(ring)
-	out.Seen = slices.Sorted(slices.Values(ring))
+	slices.Sort(ring)
+	out.Seen = ring
 	return forecast{out}
 }
 
-// Table returns the forecasts of all kinds. Of runs that go on it is told how long they
-// have: what has ended by now is the short ones first, and who went by those alone would
-// take a kind to be as short as they are.
-func (d *Durations) Table(going map[cluster.Symbol][]moment.Span) *cluster.Durations {
+// Table returns the forecasts of all kinds. It is told of runs that go on: what has ended
+// by now is the short ones first, and who went by those alone would take a kind to be as
+// short as they are.
+func (d *Durations) Table(going map[cluster.Symbol][]Run) *cluster.Durations {
 	out := &cluster.Durations{ByKind: make(map[cluster.Symbol]cluster.Duration, len(d.runs.last))}
 	for kind := range maps.Keys(d.runs.last) { // order: a map is filled
 		f := d.forecast(kind)
-		f.foresee(going[kind])
+		f.foresee(d.runs.last[kind], going[kind])
 		out.ByKind[kind] = f.Duration
 	}
 	if len(d.kept.last) > 0 {

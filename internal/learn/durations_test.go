@@ -11,11 +11,11 @@ import (
 
 func TestDurations(t *testing.T) {
 	var d Durations
-	if d.Observe(0, moment.Hour) || d.Observe(1, 0) {
+	if d.Observe(0, Run{Took: moment.Hour}) || d.Observe(1, Run{}) {
 		t.Error("a run without a kind, or without length, changed a forecast")
 	}
 	for _, minutes := range []moment.Span{10, 20, 30} {
-		d.Observe(1, minutes*moment.Minute)
+		d.Observe(1, Run{Took: minutes * moment.Minute})
 	}
 	want := cluster.Duration{
 		Mean: 20 * moment.Minute, Spread: 20 * moment.Minute / 3, Runs: 3,
@@ -26,7 +26,7 @@ func TestDurations(t *testing.T) {
 		t.Errorf("after runs of 10, 20 and 30 minutes: %+v, want %+v", got, want)
 	}
 	for range runWindow {
-		d.Observe(1, moment.Hour)
+		d.Observe(1, Run{Took: moment.Hour})
 	}
 	want = cluster.Duration{
 		Mean: moment.Hour, Runs: runWindow, Low: moment.Hour, Likely: moment.Hour, High: moment.Hour,
@@ -35,7 +35,7 @@ func TestDurations(t *testing.T) {
 	if got := d.Of(1); !got.Equal(&want) {
 		t.Errorf("after a window of hours: %+v, want %+v", got, want)
 	}
-	if d.Observe(1, moment.Hour) {
+	if d.Observe(1, Run{Took: moment.Hour}) {
 		t.Error("one more run alike changed the forecast")
 	}
 }
@@ -60,7 +60,7 @@ func TestRecords(t *testing.T) {
 func TestRunsThatGoOn(t *testing.T) {
 	var d Durations
 	for _, minutes := range []moment.Span{10, 20, 30, 60} {
-		d.Observe(1, minutes*moment.Minute)
+		d.Observe(1, Run{Took: minutes * moment.Minute})
 	}
 	for _, c := range []struct {
 		name   string
@@ -72,8 +72,19 @@ func TestRunsThatGoOn(t *testing.T) {
 		{"all beyond all", []moment.Span{70 * moment.Minute, 70 * moment.Minute, 70 * moment.Minute, 70 * moment.Minute, 80 * moment.Minute}, 160 * moment.Minute},
 		{"just begun", []moment.Span{1, 1, 1, 1}, 20 * moment.Minute},
 	} {
-		if got := d.Table(map[cluster.Symbol][]moment.Span{1: c.going}).Of(1).Likely; got != c.likely {
+		var going []Run
+		for _, ran := range c.going {
+			going = append(going, Run{Took: ran})
+		}
+		if got := d.Table(map[cluster.Symbol][]Run{1: going}).Of(1).Likely; got != c.likely {
 			t.Errorf("%s: likely %v, want %v", c.name, got, c.likely)
 		}
+	}
+	for i := range moment.Instant(10) {
+		d.Observe(2, Run{Began: i, Took: moment.Minute})
+	}
+	old := []Run{{Began: 4, Took: moment.Day}, {Began: 4, Took: moment.Day}}
+	if got := d.Table(map[cluster.Symbol][]Run{2: old}).Of(2); got.High != moment.Minute {
+		t.Errorf("with two that began before half of those seen: up to %v, want 1m", got.High)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
-	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
 )
 
@@ -19,7 +18,7 @@ type Runs struct {
 // KindRuns are the last runs of a kind.
 type KindRuns struct {
 	Kind cluster.Symbol
-	Took []moment.Span // oldest first
+	Last []Run // oldest first
 }
 
 // OwnerRuns are the last runs of an owner, in thousandths of what was declared.
@@ -28,12 +27,13 @@ type OwnerRuns struct {
 	Took  []quantity.Milli // oldest first
 }
 
-// inTime is a ring in the order in which it was filled.
-func inTime[T any](ring []T, seen int) []T {
-	if len(ring) < window {
+// inTime is the ring of a key in the order in which it was filled.
+func (r *recent[K, T]) inTime(key K) []T {
+	ring, size := r.last[key], cmp.Or(r.size, window)
+	if len(ring) < size {
 		return slices.Clone(ring)
 	}
-	at := seen % window
+	at := r.seen[key] % size
 	return slices.Concat(ring[at:], ring[:at])
 }
 
@@ -48,18 +48,20 @@ func (d *Durations) Seen() (sum int64) {
 	return sum
 }
 
-// Runs returns what was seen: no more than so many kinds, those with most runs first.
-func (d *Durations) Runs(most int) Runs {
+// Runs returns what was seen last: no more than so many kinds, those with most runs first,
+// and no more than so many runs of each.
+func (d *Durations) Runs(most, each int) Runs {
 	var out Runs
-	for kind, ring := range d.runs.last { // order: sorted below
-		out.Kinds = append(out.Kinds, KindRuns{Kind: kind, Took: inTime(ring, d.runs.seen[kind])})
+	for kind := range d.runs.last { // order: sorted below
+		last := d.runs.inTime(kind)
+		out.Kinds = append(out.Kinds, KindRuns{Kind: kind, Last: last[max(len(last)-each, 0):]})
 	}
 	slices.SortFunc(out.Kinds, func(a, b KindRuns) int {
-		return cmp.Or(-cmp.Compare(len(a.Took), len(b.Took)), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(-cmp.Compare(len(a.Last), len(b.Last)), cmp.Compare(a.Kind, b.Kind))
 	})
 	out.Kinds = out.Kinds[:min(len(out.Kinds), most)]
-	for owner, ring := range d.kept.last { // order: sorted below
-		out.Owners = append(out.Owners, OwnerRuns{Owner: owner, Took: inTime(ring, d.kept.seen[owner])})
+	for owner := range d.kept.last { // order: sorted below
+		out.Owners = append(out.Owners, OwnerRuns{Owner: owner, Took: d.kept.inTime(owner)})
 	}
 	slices.SortFunc(out.Owners, func(a, b OwnerRuns) int { return cmp.Compare(a.Owner, b.Owner) })
 	return out
@@ -69,11 +71,12 @@ func (d *Durations) Runs(most int) Runs {
 func DurationsFrom(r Runs) (Durations, error) {
 	var d Durations
 	for _, k := range r.Kinds {
-		for _, took := range k.Took {
-			if took <= 0 || k.Kind == 0 {
-				return Durations{}, fmt.Errorf("a run of %v: must be above 0, and of a kind", took)
+		for _, run := range k.Last {
+			if run.Took <= 0 || k.Kind == 0 {
+				return Durations{}, fmt.Errorf("a run of %v: must be above 0, and of a kind", run.Took)
 			}
-			d.runs.add(k.Kind, took)
+			d.runs.size = runWindow
+			d.runs.add(k.Kind, run)
 		}
 	}
 	for _, o := range r.Owners {

@@ -74,7 +74,7 @@ func (a *actor) learnRun(w *work) {
 	}
 	p := a.podOf(w)
 	took := w.ran + a.now.Since(w.since)
-	l.stale = l.durations.Observe(a.world.Symbol(p.Kind), took) || l.stale
+	l.stale = l.durations.Observe(a.world.Symbol(p.Kind), learn.Run{Began: w.first, Took: took}) || l.stale
 	if id, known := a.world.Queue(p.Queue); known && w.said > 0 {
 		l.stale = l.durations.Declared(a.world.View().Queue(id).Key, w.said, a.now.Since(w.since)) || l.stale
 	}
@@ -86,7 +86,7 @@ func (c *clock) tellRuns() error {
 	if l == nil || !l.looksAhead || !l.stale {
 		return nil
 	}
-	going := make(map[cluster.Symbol][]moment.Span)
+	going := make(map[cluster.Symbol][]learn.Run)
 	for i := range c.actor.jobs {
 		if w := &c.actor.jobs[i]; !w.ended && w.placed {
 			ran := w.ran
@@ -94,7 +94,7 @@ func (c *clock) tellRuns() error {
 				ran += c.now.Since(w.since)
 			}
 			kind := c.world.Symbol(c.actor.podOf(w).Kind)
-			going[kind] = append(going[kind], ran)
+			going[kind] = append(going[kind], learn.Run{Began: w.first, Took: ran})
 		}
 	}
 	l.stale, l.beliefs.Durations = false, l.durations.Table(going)

@@ -59,10 +59,12 @@ type Beliefs struct {
 	Ended []Ended `json:"ended,omitempty"`
 }
 
-// Runs are how long runs of a kind took, in microseconds, oldest first.
+// Runs are when runs of a kind began, and how long they took, in microseconds, oldest
+// first.
 type Runs struct {
-	Kind string  `json:"kind"`
-	Took []int64 `json:"took"`
+	Kind  string  `json:"kind"`
+	Began []int64 `json:"began"`
+	Took  []int64 `json:"took"`
 }
 
 // Word is how long runs of a queue took, in thousandths of what was declared, oldest first.

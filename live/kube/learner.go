@@ -33,8 +33,11 @@ type learner struct {
 	keptEnds  moment.Instant
 }
 
-// kindsKept bounds the kinds whose run times are kept: each takes some hundred bytes.
-const kindsKept = 2000
+// kindsKept and runsKept bound the run times that are kept: each takes some thirty bytes.
+const (
+	kindsKept = 1000
+	runsKept  = 16
+)
 
 // noteRun takes in that a pod has come to its end by itself.
 func (b *books) noteRun(key string, p *pod) {
@@ -45,7 +48,7 @@ func (b *books) noteRun(key string, p *pod) {
 	v := b.world.View()
 	spec := v.Pod(id).Spec
 	took := b.instant().Since(p.seen.Started)
-	b.runsStale = b.runs.Observe(spec.Kind, took) || b.runsStale
+	b.runsStale = b.runs.Observe(spec.Kind, learn.Run{Began: p.seen.Started, Took: took}) || b.runsStale
 	if spec.Expected > 0 && spec.Queue != cluster.None {
 		b.runsStale = b.runs.Declared(v.Queue(spec.Queue).Key, spec.Expected, took) || b.runsStale
 	}
@@ -57,20 +60,31 @@ func (b *books) believeRuns() {
 		return
 	}
 	b.runsStale = false
-	b.beliefs.Durations = b.runs.Table()
+	b.beliefs.Durations = b.runs.Table(b.runsUnderWay())
 	b.beliefs.Version++
 	beliefs := b.beliefs
 	b.must(world.Learned{Beliefs: &beliefs})
 }
 
+// runsUnderWay lists, by kind, the runs that go on.
+func (b *books) runsUnderWay() map[cluster.Symbol][]learn.Run {
+	v, out := b.world.View(), make(map[cluster.Symbol][]learn.Run)
+	for i := range v.Pods.Len() {
+		if p := v.Pod(cluster.PodID(i)); p.Phase == cluster.PhaseRunning && p.Spec.Kind != 0 && p.Started > 0 {
+			out[p.Spec.Kind] = append(out[p.Spec.Kind], learn.Run{Began: p.Started, Took: b.instant().Since(p.Started)})
+		}
+	}
+	return out
+}
+
 // keepRuns adds run times, and how work ended, to what is kept.
 func (b *books) keepRuns(out *beliefs.Beliefs) {
 	symbols := b.world.View().Symbols
-	runs := b.runs.Runs(kindsKept)
+	runs := b.runs.Runs(kindsKept, runsKept)
 	for _, k := range runs.Kinds {
 		one := beliefs.Runs{Kind: symbols.Text(k.Kind)}
-		for _, took := range k.Took {
-			one.Took = append(one.Took, int64(took))
+		for _, run := range k.Last {
+			one.Began, one.Took = append(one.Began, int64(run.Began)), append(one.Took, int64(run.Took))
 		}
 		out.Runs = append(out.Runs, one)
 	}
@@ -95,8 +109,11 @@ func (b *books) rememberRuns(kept *beliefs.Beliefs) error {
 		}
 		b.must(world.Interned{Text: one.Kind})
 		k := learn.KindRuns{Kind: b.world.Symbol(one.Kind)}
-		for _, took := range one.Took {
-			k.Took = append(k.Took, moment.Span(took))
+		if len(one.Began) != len(one.Took) {
+			return fmt.Errorf("runs of kind %s: %d began and %d took: must be as many", one.Kind, len(one.Began), len(one.Took))
+		}
+		for i, took := range one.Took {
+			k.Last = append(k.Last, learn.Run{Began: moment.Instant(one.Began[i]), Took: moment.Span(took)})
 		}
 		runs.Kinds = append(runs.Kinds, k)
 	}
