@@ -127,8 +127,11 @@ func writeTable(w io.Writer, results []meter.Result) error {
 	if err := writeColumns(w, results, columns(first.Mode)); err != nil {
 		return err
 	}
-	if err := writeTidied(w, results, tidied); err != nil || first.Jobs == nil {
+	if err := writeTidied(w, results, tidied); err != nil {
 		return err
+	}
+	if first.Jobs == nil {
+		return writeStarts(w, results)
 	}
 	fmt.Fprint(w, "\nMean time without a place, by size of job, in seconds\n\n")
 	var sizes []column
@@ -142,7 +145,34 @@ func writeTable(w io.Writer, results []meter.Result) error {
 			return math.NaN()
 		}})
 	}
-	return writeColumns(w, results, sizes)
+	if err := writeColumns(w, results, sizes); err != nil {
+		return err
+	}
+	return writeStarts(w, results)
+}
+
+// writeStarts prints how true foretold starts were, one line per occasion and length of
+// the wait, for each run that tells.
+func writeStarts(w io.Writer, results []meter.Result) error {
+	for i := range results {
+		r := &results[i]
+		if len(r.Starts) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\nForetold starts, %s, seed %d: of those who waited for more than a minute\n\n", r.Policy, r.Seed)
+		rows := [][]string{{"told", "wait foretold", "forecasts", "held %", "earlier %", "later %", "off by, median s", "% of wait", "wait, median s", "interval, median s", "played held %", "off by, median s"}}
+		number := func(x float64, digits int) string { return strconv.FormatFloat(x, 'f', digits, 64) }
+		for _, s := range r.Starts {
+			rows = append(rows, []string{
+				s.When, s.Foretold, strconv.Itoa(s.Forecasts), number(s.HeldPct, 1), number(s.EarlierPct, 1), number(s.LaterPct, 1), number(s.ErrorP50S, 0),
+				number(s.ErrorP50Pct, 0), number(s.WaitP50S, 0), number(s.WidthP50S, 0), number(s.PlayedHeldPct, 1), number(s.PlayedErrorS, 0),
+			})
+		}
+		if err := align(w, rows); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeColumns prints one line per policy.

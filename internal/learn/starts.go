@@ -22,15 +22,18 @@ type Starts struct {
 var levels = [3]float64{0.1, 0.5, 0.9}
 
 const (
-	// stride is how far a quantile moves at most for one wait, in powers of e.
-	stride = 0.05
+	// stride is how far a quantile moves at most for one wait, in powers of e, and
+	// strideAgain for what is said of a wait once more: the many that wait at once, told
+	// every hour, teach little more than one of them told once.
+	stride      = 0.1
+	strideAgain = 0.007
 	// mostQuotient bounds quotients, in powers of e.
 	mostQuotient = 7
 )
 
 // prior is what is thought of a wait before any was seen: a play knows nothing of who is
 // still to come, and a burst is over before its first waits are.
-var prior = [3]float64{-1.5, 0.2, 2}
+var prior = [3]float64{-1.5, 0, 1.75}
 
 // quotients are those of one cell, as logarithms.
 type quotients struct {
@@ -42,12 +45,18 @@ type quotients struct {
 type Wait struct {
 	cells  [2]*quotients
 	taught [2][3]bool
+	stride float64
 }
 
-// Foretold begins to follow a wait that belongs to two cells, the narrower first.
-func (s *Starts) Foretold(own, any uint64) Wait {
+// Foretold begins to follow a wait that belongs to two cells, the narrower first; again
+// says that something was foretold of it before.
+func (s *Starts) Foretold(own, any uint64, again bool) Wait {
 	wide := s.cell(any, prior)
-	return Wait{cells: [2]*quotients{s.cell(own, wide.at), wide}}
+	w := Wait{cells: [2]*quotients{s.cell(own, wide.at), wide}, stride: stride}
+	if again {
+		w.stride = strideAgain
+	}
+	return w
 }
 
 // cell returns the quotients of a cell; of a new one they are as told.
@@ -72,7 +81,7 @@ func (w *Wait) Lasts(quotient float64) (more bool) {
 		for k := range q.at {
 			if !w.taught[i][k] && r > q.at[k] {
 				w.taught[i][k] = true
-				q.move(k, true)
+				q.move(k, w.stride, true)
 			}
 			more = more || !w.taught[i][k]
 		}
@@ -86,7 +95,7 @@ func (w *Wait) Over(quotient float64) {
 	for i, q := range w.cells {
 		for k := range q.at {
 			if !w.taught[i][k] {
-				q.move(k, r > q.at[k])
+				q.move(k, w.stride, r > q.at[k])
 			}
 		}
 		q.runs = min(q.runs+1, math.MaxInt32-1)
@@ -97,7 +106,7 @@ func logarithm(quotient float64) float64 {
 	return min(max(math.Log(max(quotient, 1e-9)), -mostQuotient), mostQuotient)
 }
 
-func (q *quotients) move(k int, above bool) {
+func (q *quotients) move(k int, stride float64, above bool) {
 	step := -stride * (1 - levels[k])
 	if above {
 		step = stride * levels[k]

@@ -21,7 +21,7 @@ func TestStartsHold(t *testing.T) {
 		var s Starts
 		held, below, n := 0, 0, 20_000
 		for i := range n {
-			w := s.Foretold(1, 2)
+			w := s.Foretold(1, 2, false)
 			q := draw(i)
 			c := s.Table().ByCell[1]
 			if milli := 1000 * q; milli >= float64(c.Low) && milli <= float64(c.High) {
@@ -45,7 +45,7 @@ func TestStartsHold(t *testing.T) {
 // A wait that lasts teaches before it is over, and each of its lessons once.
 func TestStartsLast(t *testing.T) {
 	var s Starts
-	w := s.Foretold(1, 2)
+	w := s.Foretold(1, 2, false)
 	before := s.Table().ByCell[1]
 	if more := w.Lasts(0.01); !more || s.Table().ByCell[1] != before {
 		t.Error("a wait that has just begun taught something, or has nothing more to teach")

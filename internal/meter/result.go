@@ -77,10 +77,12 @@ type Result struct {
 	// Sizes tells waiting by size of job, the smallest first.
 	Sizes []SizeWait `json:"sizes,omitempty"`
 
-	// StartsHeldPct is how many of the foretold starts fell in their interval; Starts
-	// tells it apart, and StartsWeekPct by the week of the run in which they were told.
+	// StartsHeldPct is how many of the foretold first starts fell in their interval; Starts
+	// tells it apart, and StartsWeekPct by the week of the run in which they were told,
+	// StartsWeek many.
 	StartsHeldPct *float64    `json:"starts_held_pct,omitempty"`
 	Starts        []StartTold `json:"starts,omitempty"`
+	StartsWeek    []int       `json:"starts_week,omitempty"`
 	StartsWeekPct []float64   `json:"starts_week_pct,omitempty"`
 
 	Decisions   int     `json:"decisions"`

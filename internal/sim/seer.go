@@ -164,7 +164,7 @@ func (s *seer) foretell(jobs []int32, first bool) {
 	for i, told := range engine.Foretell(snapshot, c, s.decider, &s.memo, pods, playsEach) {
 		p := prophecy{at: s.now, first: first, told: told}
 		p.cell = when.CellOf(&snapshot.View, snapshot.Pod(pods[i]), s.now, told.Played.Likely)
-		p.wait = s.learned.Foretold(p.cell.Own, p.cell.Any)
+		p.wait = s.learned.Foretold(p.cell.Own, p.cell.Any, !first)
 		v := s.waits[jobs[i]]
 		v.told = append(v.told, p)
 	}

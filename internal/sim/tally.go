@@ -139,6 +139,7 @@ func (s *seer) report(res *meter.Result) {
 		if h := &s.tally.weeks[i]; h.all > 0 {
 			held = math.Round(1000*float64(h.held)/float64(h.all)) / 10
 		}
+		res.StartsWeek = append(res.StartsWeek, s.tally.weeks[i].all)
 		res.StartsWeekPct = append(res.StartsWeekPct, held)
 	}
 }

@@ -124,6 +124,7 @@ func timedCharts(s study) []chart {
 		distribution("Waiting time", "Pods that started.", func(d *meter.Detail) []float64 { return d.WaitsS }),
 		distribution("Completion time", "Pods that finished.", func(d *meter.Detail) []float64 { return d.JCTsS }),
 	}
+	charts = append(charts, s.startsHeld())
 	for _, q := range s.largestQueues() {
 		use := overTime("GPUs of queue "+q.Queue, "GPUs in use", axisCount, levels, func(p meter.Sample) float64 {
 			if q.at < len(p.QueueGPU) {
@@ -135,6 +136,25 @@ func timedCharts(s study) []chart {
 		charts = append(charts, use)
 	}
 	return charts
+}
+
+// startsHeld is how many foretold starts fell in their interval, by week.
+func (s study) startsHeld() chart {
+	const week = 7 * 24 * 3600
+	c := chart{
+		Title: "Foretold starts held", Unit: "of the intervals told in a week, % that have the true start", Note: "80 % is meant.",
+		X: axisTime, XLabel: "simulated time", Y: axisShare,
+	}
+	for i, g := range s.groups {
+		var l line
+		for k, held := range g.runs[0].StartsWeekPct {
+			if g.runs[0].StartsWeek[k] > 0 {
+				l.X, l.Y = append(l.X, number(k*week)), append(l.Y, number(held))
+			}
+		}
+		c.add(i, l)
+	}
+	return c
 }
 
 // mostQueues bounds the charts of single queues.

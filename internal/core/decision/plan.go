@@ -141,8 +141,8 @@ type Waiting struct {
 	Starts *Window `json:",omitempty"`
 }
 
-// Window is an instant with how far off it may be: what would happen if all runs were
-// short, as long as expected, or long. Never: not as far as has been looked.
+// Window is an instant with how far off it may be: eight of ten are meant to fall in it.
+// Never: not as far as has been looked.
 type Window struct{ Low, Likely, High moment.Instant }
 
 // Describe says when, with the error.

@@ -59,7 +59,7 @@ func CellOf(v *cluster.View, p *cluster.Pod, now, start moment.Instant) Cell {
 }
 
 // Corrected is a foretold start as earlier ones turned out: the window that holds eight
-// of ten. Where nothing is known of earlier ones it is what was foretold.
+// of ten, with the likely start as it was where that lies in it. Where nothing is known of earlier ones it is what was foretold.
 func Corrected(v *cluster.View, p *cluster.Pod, now moment.Instant, told decision.Window) decision.Window {
 	if v.Beliefs == nil || v.Beliefs.Starts == nil {
 		return told
@@ -69,8 +69,12 @@ func Corrected(v *cluster.View, p *cluster.Pod, now moment.Instant, told decisio
 	if !ok {
 		return told
 	}
-	return decision.Window{
+	out := decision.Window{
 		Low: now.Add(cluster.Times(cell.Base, c.Low)), Likely: now.Add(cluster.Times(cell.Base, c.Likely)),
 		High: now.Add(cluster.Times(cell.Base, c.High)),
 	}
+	if told.Likely != moment.Never {
+		out.Likely = min(max(told.Likely, out.Low), out.High)
+	}
+	return out
 }
