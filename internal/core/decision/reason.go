@@ -72,6 +72,7 @@ const (
 	GroupBackingOff // its group gave its room back, and is tried again after a while
 	RoomReserved    // there is room, which is reserved for others whose turn was earlier
 	SizeReached     // its job runs with as many workers as were chosen for it
+	Knot            // it waits for what another group holds, and that, or one after it, for what its group holds
 )
 
 // LeavingHelps says whether somebody's leaving may undo what binds.
@@ -151,6 +152,8 @@ type Reason struct {
 	Deadline, End moment.Instant
 	// For is, of RoomReserved, the pod that the room is reserved for.
 	For cluster.PodID `json:",omitempty"`
+	// Ring is, of Knot, what waits for what, from the group of the pod back to it.
+	Ring *Ring `json:",omitempty"`
 	// About names the relation that binds, for those between pods, and the counter
 	// that does, for partitions.
 	About cluster.Symbol
@@ -317,6 +320,8 @@ func (r Reason) constraint(v *cluster.View, clock func(moment.Instant) string) s
 		return fmt.Sprintf("would be in the way of %s, which is to start at %s", v.Pod(r.For).Spec.Name, clock(r.Until))
 	case SizeReached:
 		return r.size(v)
+	case Knot:
+		return r.knot(v, clock)
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
@@ -464,6 +469,7 @@ var codeNames = map[Code]string{ // const: names of the constraints for programs
 	GroupBackingOff: "GroupBackingOff",
 	RoomReserved:    "RoomReserved",
 	SizeReached:     "SizeReached",
+	Knot:            "Knot",
 }
 
 var kinds = map[Code]string{ // const: names of the constraints
@@ -509,4 +515,5 @@ var kinds = map[Code]string{ // const: names of the constraints
 	GroupBackingOff:   "its group gave its room back",
 	RoomReserved:      "in the way of others that are to start",
 	SizeReached:       "its job has as many workers as were chosen",
+	Knot:              "groups wait for what each other holds",
 }

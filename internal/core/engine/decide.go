@@ -84,6 +84,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	if p.Tidies != nil && c.Kind == decision.CycleReview {
 		r.tidy()
 	}
+	r.untangle()
 	r.giveBack()
 	if r.foretells() {
 		r.foretell()
@@ -143,6 +144,7 @@ type round struct {
 	ahead *ahead
 	// sizes is what is known of elastic jobs; nil where none was asked for.
 	sizes *sizes
+	knots []tangle // groups that wait for what each other holds
 }
 
 // hopeful keeps the pods that may have room; for the others it remembers what

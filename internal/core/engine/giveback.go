@@ -23,10 +23,10 @@ func (r *round) giveBack() {
 	if late == nil {
 		return
 	}
-	first := r.mayKeep(late)
+	kept := r.kept(late)
 	var holders []cluster.PodID
 	for _, id := range late {
-		if first != cluster.None && (id == first || v.Above(first, id)) {
+		if slices.ContainsFunc(kept, func(first cluster.GroupID) bool { return id == first || v.Above(first, id) }) {
 			continue
 		}
 		for pod := range v.TreeMembers(id) {
@@ -62,6 +62,26 @@ func (r *round) late() (late []cluster.GroupID) {
 		}
 	}
 	return late
+}
+
+// kept lists the late groups that keep their room: of each knot the one that has waited
+// longest, of all others the one that has.
+func (r *round) kept(late []cluster.GroupID) (kept []cluster.GroupID) {
+	v := r.txn.Base()
+	rest := slices.Clone(late)
+	for i := range r.knots {
+		k := &r.knots[i]
+		rest = slices.DeleteFunc(rest, func(id cluster.GroupID) bool { return slices.Contains(k.groups, v.Root(id)) })
+		if k.keeper != cluster.None && r.cycle.Now < k.until {
+			kept = append(kept, k.keeper)
+		}
+	}
+	if len(rest) > 0 {
+		if first := r.mayKeep(rest); first != cluster.None {
+			kept = append(kept, first)
+		}
+	}
+	return kept
 }
 
 // mayKeep is the late group that keeps its room: the one that has waited longest, while

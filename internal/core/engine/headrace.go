@@ -20,6 +20,7 @@ func HeadraceWith(w rank.Weights) *Policy {
 		Name:   "headrace",
 		Shares: true,
 		Lends:  true,
+		Knots:  true,
 		Yields: &rules,
 		Scarce: &Scarce{
 			Weigh: func(v *cluster.View, shape cluster.ShapeID, node cluster.NodeID) (int64, uint64) {

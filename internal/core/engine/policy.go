@@ -89,6 +89,10 @@ type Policy struct {
 	// and such a job is a group like any other.
 	Sizes *Sizes
 
+	// Knots says that groups are looked for that wait for what each other holds: of each
+	// knot, the one that has waited longest keeps what it holds.
+	Knots bool
+
 	// Round decides a whole cycle instead of all of the above. What it returns is
 	// carried out in a transaction; a step that would overdraw is refused. Groups are
 	// its own affair: nothing here holds their members together.

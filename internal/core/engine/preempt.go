@@ -230,7 +230,7 @@ func (r *round) taker(pod cluster.PodID) *yield.Taker {
 			}
 			return r.check(of, node)
 		},
-		Tie:   func(node cluster.NodeID) uint64 { return r.policy.tie(v, r.cycle, node) },
+		Tie: func(node cluster.NodeID) uint64 { return r.policy.tie(v, r.cycle, node) },
 	}
 }
 

@@ -55,7 +55,9 @@ func TestRunsAs(t *testing.T) {
 		"namespace": func(p *corev1.Pod) { p.Namespace = "other" },
 		"image":     func(p *corev1.Pod) { p.Spec.Containers[0].Image = "j" },
 		"arguments": func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"xy"} },
-		"service":   func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Controller: &yes}} },
+		"service": func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Controller: &yes}}
+		},
 	} {
 		if other := pod(change); other == first || (other == "") != (what == "service") {
 			t.Errorf("another %s: %q, and %q without", what, other, first)
