@@ -323,6 +323,7 @@ func TestLeastPrivilege(t *testing.T) {
 	yes := []may{
 		{"list", "", "nodes", "", ""},
 		{"watch", "", "pods", "", ""},
+		{"get", "batch", "jobs", "j", other},
 		{"create", "", "pods/binding", "p", other},
 		{"patch", "", "pods/status", "p", other},
 		{"create", "", "pods/eviction", "p", other},

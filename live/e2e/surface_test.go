@@ -325,7 +325,7 @@ func TestNoPermission(t *testing.T) {
 		r.ok(err)
 		return fmt.Sprint(answer.StatusCode, " ", strings.TrimSpace(string(body)))
 	}
-	const want = "permission is missing to list pods, watch pods, get pods, create pods/binding, patch pods/status"
+	const want = "permission is missing to list pods, watch pods, get pods, get jobs.batch, create pods/binding, patch pods/status"
 	r.eventually("readiness names what is missing", func() string {
 		if got := ready(); got != "503 "+want {
 			return got
@@ -339,6 +339,7 @@ func TestNoPermission(t *testing.T) {
 		return ""
 	})
 	r.allow(user, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
+		rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/binding"}, Verbs: []string{"create"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}})
 	r.bound("p")
