@@ -59,7 +59,7 @@ func tangledTown(t testing.TB, seed int64) (k *town, needs map[string]int32) {
 // for.
 func (k *town) spin(seed int64, policy *engine.Policy, memo *engine.Memo) (decision.Plan, *cluster.View) {
 	s := k.w.Snapshot()
-	plan := engine.Decide(s, decision.Cycle{Number: uint64(k.at), Now: k.at, Seed: seed}, policy, memo)
+	plan := engine.Decide(s, decision.Cycle{Number: uint64(k.at), Now: k.at, Seed: seed, Kind: decision.CycleReview}, policy, memo)
 	for _, bundle := range plan.Bundles() {
 		k.must(world.Acceptance(bundle))
 		for _, d := range bundle {

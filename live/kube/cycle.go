@@ -89,7 +89,7 @@ func (b *books) decideFor(t *turn, kind decision.CycleKind) []Bind {
 		}
 		binds = append(binds, b.commit(&snapshot.View, bundle)...)
 	}
-	b.note(&snapshot.View, plan.Waiting)
+	b.note(&snapshot.View, plan.Waiting, kind)
 	b.nominate()
 	return binds
 }
@@ -162,7 +162,7 @@ func afterOf(bundle []decision.Decision) (out []uint64) {
 }
 
 // note remembers why pods wait. Pods of one shape share the reason.
-func (b *books) note(v *cluster.View, line []decision.Waiting) {
+func (b *books) note(v *cluster.View, line []decision.Waiting, kind decision.CycleKind) {
 	sentences := make(map[*decision.Reason]why)
 	for i := range line {
 		w := &line[i]
@@ -174,6 +174,9 @@ func (b *books) note(v *cluster.View, line []decision.Waiting) {
 		p := b.pods[v.Pod(w.Pod).Spec.Name]
 		p.foreseen(v, w)
 		b.judgeDeadline(v.Pod(w.Pod).Spec.Name, p, w.Why.Deadline, w.Why.End)
+		if kind != decision.CycleReview && p.inKnot() && w.Why.Code.Future() == decision.AfterRoom {
+			said = p.why // knots are looked for in reviews
+		}
 		if p.why, p.asOf = said, b.cycle; w.Why.Code == decision.BackingOff {
 			continue // it was told of the refusal itself
 		}

@@ -88,3 +88,8 @@ func (b *Bind) annotations() map[string]string {
 	}
 	return map[string]string{facts.GoneBy: b.GoneBy.UTC().Format(time.RFC3339Nano)}
 }
+
+// inKnot says whether the last review found that the pod waits for what waits for it.
+func (p *pod) inKnot() bool {
+	return p.why.reason != nil && p.why.reason.Code == decision.Knot && p.asOf > 0
+}
