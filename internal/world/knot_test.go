@@ -57,21 +57,21 @@ func tangledTown(t testing.TB, seed int64) (k *town, needs map[string]int32) {
 
 // spin runs a cycle and carries it out. It returns the plan, and the view that it was made
 // for.
-func (k *town) spin(seed int64, policy *engine.Policy, memo *engine.Memo) (decision.Plan, *cluster.View) {
-	s := k.w.Snapshot()
-	plan := engine.Decide(s, decision.Cycle{Number: uint64(k.at), Now: k.at, Seed: seed, Kind: decision.CycleReview}, policy, memo)
+func (c *town) spin(seed int64, policy *engine.Policy, memo *engine.Memo) (decision.Plan, *cluster.View) {
+	s := c.w.Snapshot()
+	plan := engine.Decide(s, decision.Cycle{Number: uint64(c.at), Now: c.at, Seed: seed, Kind: decision.CycleReview}, policy, memo)
 	for _, bundle := range plan.Bundles() {
-		k.must(world.Acceptance(bundle))
+		c.must(world.Acceptance(bundle))
 		for _, d := range bundle {
-			name := k.w.View().Pod(d.Pod).Spec.Name
+			name := c.w.View().Pod(d.Pod).Spec.Name
 			if d.Action == cluster.ActionEvict {
-				k.must(world.Evicted{Name: name})
+				c.must(world.Evicted{Name: name})
 				continue
 			}
-			k.must(world.Bound{Name: name})
+			c.must(world.Bound{Name: name})
 		}
 	}
-	k.audit()
+	c.audit()
 	return plan, &s.View
 }
 
