@@ -65,7 +65,7 @@ func (r *round) answerReadings(z *resizing) {
 	var all []*contender
 	for i := range v.Groups.Len() {
 		e := r.elasticOf(cluster.GroupID(i))
-		if e == nil || !v.Stands(e.group) || v.Job(e.job).Sizing.Resized.Add(z.rules.Calm) > r.cycle.Now && v.Job(e.job).Sizing.Resized > 0 {
+		if e == nil || !v.Stands(e.group) || !r.read(e) || v.Job(e.job).Sizing.Resized.Add(z.rules.Calm) > r.cycle.Now && v.Job(e.job).Sizing.Resized > 0 {
 			continue
 		}
 		if c := z.runner(e); c != nil && !c.fresh {
@@ -78,6 +78,21 @@ func (r *round) answerReadings(z *resizing) {
 			z.replace(c)
 		}
 	}
+}
+
+// read says whether there are readings about the size of a job.
+func (r *round) read(e *elastic) bool {
+	v := r.txn.Base()
+	s := &v.Job(e.job).Sizing
+	if s.Sync.About(s.Times, 1) {
+		return true
+	}
+	for pod := range v.Members(e.group) {
+		if v.Pod(pod).Busy.About(s.Times, 1) {
+			return true
+		}
+	}
+	return false
 }
 
 // thin takes workers from a job that wait for each other: as few as a configuration
@@ -113,7 +128,7 @@ func (z *resizing) replace(c *contender) bool {
 	}
 	gain := int64(max(lag.Busy-lag.Others, lag.Others-lag.Busy)) * 1000 / int64(max(lag.Busy, lag.Others))
 	away := v.Pod(lag.Pod).Placement.Node
-	if len(c.pods) > 0 && z.rules.Rules.Repays(&c.of, gain) && z.attempt(func() bool {
+	if len(c.pods) > 0 && z.rules.Rules.Repays(&c.of, gain) && z.try(func() bool {
 		size := c.now.JobSize
 		others := slices.DeleteFunc(slices.Clone(c.now.nodes), func(n cluster.NodeID) bool {
 			return n == away && !slices.ContainsFunc(c.now.pods, func(p cluster.PodID) bool { return p != lag.Pod && v.Pod(p).Placement.Node == n })
@@ -132,7 +147,7 @@ func (z *resizing) replace(c *contender) bool {
 		}
 		slowed := c.ways[c.of.Now].rate * (1000 - gain) / 1000
 		faster := (w.rate - slowed) * 1000 / max(w.rate, 1)
-		if faster > 0 && z.rules.Rules.Repays(&c.of, faster) && z.attempt(func() bool { return z.letGo(lag.Pod, cluster.None) }) {
+		if faster > 0 && z.rules.Rules.Repays(&c.of, faster) && z.try(func() bool { return z.letGo(lag.Pod, cluster.None) }) {
 			z.note(c.job, decision.SizeLag, lag.Pod)
 			return true
 		}
@@ -150,6 +165,5 @@ func (z *resizing) letGo(pod, other cluster.PodID) bool {
 		because.For = z.txn.View().Pod(other).Spec.Name
 	}
 	z.explain(pod, because)
-	z.judge().Spend(pod, 1)
 	return true
 }

@@ -93,10 +93,14 @@ func (z *resizing) carry() {
 	}
 	for _, c := range starts {
 		to := &c.ways[c.choice]
-		z.attempt(func() bool { return z.admit(c, c.pods[:to.Workers], to) })
+		z.try(func() bool { return z.admit(c, c.pods[:to.Workers], to) })
 	}
 	for _, c := range grows {
-		z.grow(c)
+		// The binds of a job that starts are accepted as one: those that came later must not
+		// wait for others to leave.
+		if !c.fresh || !slices.ContainsFunc(z.txn.Changes(), func(ch cluster.Change) bool { return ch.From.Placed() }) {
+			z.grow(c)
+		}
 	}
 	z.complete()
 }
@@ -124,7 +128,7 @@ func (z *resizing) grow(c *contender) {
 		if more > len(c.pods) || !z.rules.Rules.Pays(&c.of, at) {
 			continue
 		}
-		if z.attempt(func() bool { return z.admit(c, c.pods[:more], to) }) {
+		if z.try(func() bool { return z.admit(c, c.pods[:more], to) }) {
 			z.note(c.job, decision.SizeGain, cluster.None)
 			return
 		}
@@ -139,31 +143,28 @@ func (z *resizing) admit(c *contender, pods []cluster.PodID, to *way) bool {
 	for _, other := range z.owners {
 		gone[other] = other.gone
 	}
-	var went []cluster.PodID
 	nodes := z.nodesOf(to.Model)
 	if c.elastic != nil {
 		nodes = z.within(c.elastic, nodes, int32(len(pods)), to.spread, c.now.nodes, z.roomFor(c))
 	}
 	whole := c.elastic != nil && c.now.Workers == 0
 	if whole {
-		if !z.attempt(func() bool { _, binds := z.seatWorkers(c.elastic, pods, nodes); return binds == nil }) {
-			whole = false
-		}
+		whole = z.attempt(func() bool {
+			seated, _ := z.seatWorkers(c.elastic, pods, nodes)
+			return int(seated) == len(pods)
+		})
 	}
 	ok := len(nodes) > 0
 	for _, pod := range pods {
 		if whole || !ok {
 			break
 		}
-		ok = seats{z.round}.Seat(pod, gang.Where{Nodes: nodes, Island: cluster.None}) || z.makeRoomFor(c, pod, nodes, &went)
+		ok = seats{z.round}.Seat(pod, gang.Where{Nodes: nodes, Island: cluster.None}) || !c.fresh && z.makeRoomFor(c, pod, nodes)
 	}
 	if !ok {
 		// order: each is set back alone.
 		for other, n := range gone {
 			other.gone = n
-		}
-		for _, pod := range went {
-			z.judge().Spend(pod, -1)
 		}
 	}
 	return ok
@@ -208,7 +209,7 @@ func (z *resizing) yields(o, c *contender, pod cluster.PodID) bool {
 const nodesTried = 8
 
 // makeRoomFor lets workers go on the node where the fewest have to, and seats a pod there.
-func (z *resizing) makeRoomFor(c *contender, pod cluster.PodID, nodes []cluster.NodeID, went *[]cluster.PodID) bool {
+func (z *resizing) makeRoomFor(c *contender, pod cluster.PodID, nodes []cluster.NodeID) bool {
 	v := z.txn.View()
 	need := v.Shape(v.Pod(pod).Spec.Shape).DeviceCount()
 	type site struct {
@@ -240,7 +241,7 @@ func (z *resizing) makeRoomFor(c *contender, pod cluster.PodID, nodes []cluster.
 		return cmp.Or(cmp.Compare(len(a.leave), len(b.leave)), cmp.Compare(a.tie, b.tie), cmp.Compare(a.node, b.node))
 	})
 	for _, s := range sites[:min(len(sites), nodesTried)] {
-		if z.attempt(func() bool {
+		if z.try(func() bool {
 			for _, id := range s.leave {
 				if !z.dismiss(id) {
 					return false
@@ -251,10 +252,8 @@ func (z *resizing) makeRoomFor(c *contender, pod cluster.PodID, nodes []cluster.
 			for _, id := range s.leave {
 				z.owners[id].gone++
 				z.owners[id].takers = true
-				z.judge().Spend(id, 1)
 				z.explain(id, decision.Explanation{Policy: z.policy.Name, For: v.Pod(pod).Spec.Name})
 			}
-			*went = append(*went, s.leave...)
 			return true
 		}
 	}
@@ -280,17 +279,34 @@ func (z *resizing) compareLeast(a, b cluster.PodID) int {
 		cmp.Compare(y.Bound, x.Bound), cmp.Compare(x.Key, y.Key), cmp.Compare(a, b))
 }
 
-// dismiss takes the place of a worker; what was found to be full may not be any more.
+// dismiss takes the place of a worker, if it may be evicted; what was found to be full may
+// not be any more.
 func (z *resizing) dismiss(pod cluster.PodID) bool {
 	node := z.txn.View().Pod(pod).Placement.Node
-	if z.txn.Evict(pod) != nil {
+	if !z.judge().Evictable(pod) || z.txn.Evict(pod) != nil {
 		return false
 	}
+	z.judge().Spend(pod, 1)
+	z.dismissed = append(z.dismissed, pod)
 	z.memo.touch(node)
 	z.used(z.txn.Base().Pod(pod).Spec.Queue)
 	clear(z.full)
 	z.closed, z.bound, z.turnedAway = nil, nil, nil
 	return true
+}
+
+// try does something that leaves everything as it was where it says no, disruption
+// budgets included.
+func (z *resizing) try(do func() bool) bool {
+	before := len(z.dismissed)
+	if z.attempt(do) {
+		return true
+	}
+	for _, pod := range z.dismissed[before:] {
+		z.judge().Spend(pod, -1)
+	}
+	z.dismissed = z.dismissed[:before]
+	return false
 }
 
 // complete brings jobs that have lost some workers to others down to a size in which they
@@ -338,7 +354,7 @@ func (z *resizing) shed(pods []cluster.PodID, n int32) bool {
 		return false
 	}
 	slices.SortFunc(pods, z.compareLeast)
-	return z.attempt(func() bool {
+	return z.try(func() bool {
 		for _, pod := range pods[:n] {
 			if !z.dismiss(pod) {
 				return false
@@ -355,12 +371,12 @@ func (z *resizing) move(c *contender) {
 	if int(to.Workers) > len(c.pods)+int(c.now.Workers) {
 		return
 	}
-	if z.attempt(func() bool {
+	if z.try(func() bool {
 		if !z.withhold(c.elastic, to.JobSize) {
 			return false
 		}
 		for _, pod := range c.now.pods {
-			if !z.judge().Evictable(pod) || !z.dismiss(pod) {
+			if !z.dismiss(pod) {
 				return false
 			}
 			z.explain(pod, decision.Explanation{Policy: z.policy.Name})
@@ -368,9 +384,6 @@ func (z *resizing) move(c *contender) {
 		why := seats{z.round}.Queue(c.now.pods[0], to.Workers)
 		return why.None() || why.Seated >= to.Workers
 	}) {
-		for _, pod := range c.now.pods {
-			z.judge().Spend(pod, 1)
-		}
 		z.note(c.job, decision.SizeMove, cluster.None)
 		z.sizes.made[c.job].To = to.JobSize
 		z.sizes.until[c.job] = z.cycle.Now.Add(z.rules.Hold)

@@ -318,26 +318,34 @@ func (r *round) startWorkers(e *elastic) *decision.Reason {
 			want = []int32{most, want[0]}
 		}
 	}
-	var why *decision.Reason
+	seat := func(model cluster.Symbol, n int32) (reached int32, binds func() *decision.Reason) {
+		nodes := r.within(e, r.nodesOf(model), n, spreadOf(j, cluster.JobSize{Model: model, Workers: now.Workers + n}), now.nodes, r.slots)
+		return r.seatWorkers(e, pods[:n], nodes)
+	}
 	for _, model := range models {
 		for _, n := range want {
-			size := cluster.JobSize{Model: model, Workers: now.Workers + n}
-			reached, binds := int32(0), (*decision.Reason)(nil)
 			if r.attempt(func() bool {
-				reached, binds = r.seatWorkers(e, pods[:n], r.within(e, r.nodesOf(model), n, spreadOf(j, size), now.nodes, r.slots))
-				return binds == nil
+				reached, _ := seat(model, n)
+				return reached == n
 			}) {
 				return nil
 			}
-			if why == nil || reached+now.Workers > why.Seated {
-				why = binds
-				why.Group, why.Members, why.Seated = e.group, g.Minimum, min(reached+now.Workers, g.Minimum)
-			}
 		}
 	}
-	if why == nil {
-		why = &decision.Reason{Code: decision.DeviceModel, Group: e.group, Members: g.Minimum}
+	if len(models) == 0 {
+		return &decision.Reason{Code: decision.DeviceModel, Group: e.group, Members: g.Minimum}
 	}
+	// The model that it would like best speaks for all.
+	var why *decision.Reason
+	r.attempt(func() bool {
+		reached, next := seat(models[0], want[len(want)-1])
+		why = &decision.Reason{Code: decision.DeviceModel}
+		if next != nil {
+			why = next()
+		}
+		why.Group, why.Members, why.Seated = e.group, g.Minimum, min(reached+now.Workers, g.Minimum)
+		return false
+	})
 	return why
 }
 
@@ -366,11 +374,11 @@ func (r *round) inRanks(members []cluster.PodID) []cluster.PodID {
 }
 
 // seatWorkers seats all of some workers on some nodes, together on one where that is
-// possible; or it says how many found room, and what binds the next.
-func (r *round) seatWorkers(e *elastic, pods []cluster.PodID, nodes []cluster.NodeID) (seated int32, binds *decision.Reason) {
+// possible; or it says how many found room, and how to find out what binds the next.
+func (r *round) seatWorkers(e *elastic, pods []cluster.PodID, nodes []cluster.NodeID) (seated int32, binds func() *decision.Reason) {
 	v := r.txn.View()
 	if len(nodes) == 0 {
-		return 0, &decision.Reason{Code: decision.DeviceModel}
+		return 0, nil
 	}
 	n := int32(len(pods))
 	if r.standOf(e).Workers == 0 && n > 1 && r.policy.Choose == nil && v.Ties(pods[0]) == 0 {
@@ -396,8 +404,10 @@ func (r *round) seatWorkers(e *elastic, pods []cluster.PodID, nodes []cluster.No
 	where := gang.Where{Nodes: nodes, Island: cluster.None}
 	for _, pod := range pods {
 		if !(seats{r}).Seat(pod, where) {
-			why := seats{r}.Binds(pod, where)
-			return seated, &why
+			return seated, func() *decision.Reason {
+				why := seats{r}.Binds(pod, where)
+				return &why
+			}
 		}
 		seated++
 	}

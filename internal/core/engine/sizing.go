@@ -50,6 +50,8 @@ type resizing struct {
 	room    []int64
 	who     []*contender
 	owners  map[cluster.PodID]*contender // of workers that may go for others
+	// dismissed are those told to go, which are counted against their budgets.
+	dismissed []cluster.PodID
 }
 
 // contend gathers who competes for GPUs: elastic jobs that run, work that waits.
