@@ -412,6 +412,12 @@ func grind(t *testing.T, seed int64, why map[decision.SizeCause]int) {
 	t.Helper()
 	m := newMill(t, seed, seed%2 == 1, seed%3 == 0)
 	m.why = why
+	switch seed % 5 {
+	case 3:
+		m.policy = m.policy.Reserving(engine.ReserveHead)
+	case 4:
+		m.policy = m.policy.Staying()
+	}
 	for range 25 {
 		m.at = m.at.Add(moment.Span(1+m.from.below(10)) * moment.Minute)
 		m.scaled = make(map[string]int)

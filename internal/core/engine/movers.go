@@ -92,8 +92,12 @@ func (m *movers) Still(node cluster.NodeID) bool {
 	return true
 }
 
-// Lift takes a running pod off its node.
+// Lift takes a running pod off its node; no worker of a job whose size is chosen: all of it
+// would start again.
 func (m *movers) Lift(pod cluster.PodID) bool {
+	if m.elasticOf(m.txn.View().Pod(pod).Spec.Group) != nil {
+		return false
+	}
 	node := m.txn.View().Pod(pod).Placement.Node
 	if m.txn.Evict(pod) != nil {
 		return false

@@ -46,7 +46,8 @@ func (r *round) tidy() {
 func (r *round) tidyForWaiting() {
 	line := make([]cluster.PodID, 0, len(r.waiting))
 	for i := range r.waiting {
-		if w := &r.waiting[i]; w.Why.Code.LeavingHelps() {
+		// A worker goes only where its job is, and that is not moved.
+		if w := &r.waiting[i]; w.Why.Code.LeavingHelps() && r.workerOf(w.Pod) == nil {
 			line = append(line, w.Pod)
 		}
 	}
