@@ -32,7 +32,8 @@ type mill struct {
 	jobs   []string
 	gone   []string            // told to go, and not gone yet
 	held   []decision.Decision // binds that wait for them
-	hurt   map[string]bool     // jobs that lost workers from outside
+	hurt   map[string]bool     // jobs that lost workers from outside, and have not got their minimum
+	lost   map[string]bool     // jobs that lost workers, and were not resized since
 	why    map[decision.SizeCause]int
 	scaled map[string]int // since the clock stood still
 	last   map[string]decision.SizeCause
@@ -42,7 +43,7 @@ func newMill(t *testing.T, seed int64, slow, shares bool) *mill {
 	t.Helper()
 	m := &mill{
 		town: &town{t: t, from: seeded{chance.New(seed)}, w: world.New(), told: make(map[string]world.Event)}, seed: seed, slow: slow,
-		policy: engine.Headrace().Sizing(engine.DefaultSizes()), hurt: make(map[string]bool), why: make(map[decision.SizeCause]int), scaled: make(map[string]int), last: make(map[string]decision.SizeCause),
+		policy: engine.Headrace().Sizing(engine.DefaultSizes()), hurt: make(map[string]bool), lost: make(map[string]bool), why: make(map[decision.SizeCause]int), scaled: make(map[string]int), last: make(map[string]decision.SizeCause),
 	}
 	m.must(world.DomainAdded{Name: "zone", Level: cluster.LevelZone})
 	m.must(world.DomainAdded{Name: "rack", Level: cluster.LevelRack, Parent: "zone"})
@@ -167,7 +168,7 @@ func (m *mill) live() {
 		}
 		name := m.pods[m.from.below(len(m.pods))]
 		if p := m.row(name); (p.Phase == cluster.PhaseBound || p.Phase == cluster.PhaseRunning) && p.Spec.Job != cluster.None {
-			m.hurt[v.Job(p.Spec.Job).Name] = true
+			m.hurt[v.Job(p.Spec.Job).Name], m.lost[v.Job(p.Spec.Job).Name] = true, true
 			m.must(world.Lost{Name: name})
 			m.last[v.Job(p.Spec.Job).Name] = decision.SizeTaken
 		}
@@ -235,6 +236,7 @@ func (m *mill) check(now *thought) {
 			j := v.Job(d.Scale.Job)
 			m.why[d.Scale.Why]++
 			m.last[j.Name] = d.Scale.Why
+			delete(m.lost, j.Name)
 			if d.Scale.Why != decision.SizeStart {
 				if m.scaled[j.Name]++; m.scaled[j.Name] > 1 && d.Scale.Why != decision.SizeTaken && d.Scale.Why != decision.SizeKept {
 					m.t.Fatalf("seed %d: %s, the second change while nothing happened", m.seed, d.Line(v))
@@ -356,6 +358,9 @@ func (m *mill) sound() {
 				m.t.Fatalf("seed %d, at %v: %s is on %s, its job on %s", m.seed, m.at, p.Spec.Name, v.Symbols.Text(model), v.Symbols.Text(size.Model))
 			}
 		}
+		if !m.slow && !m.lost[name] && g.Placed > 0 && g.Placed != size.Workers {
+			m.t.Fatalf("seed %d, at %v: job %s runs with %d workers, its size says %d", m.seed, m.at, name, g.Placed, size.Workers)
+		}
 		if g.Placed > size.Workers && g.Placed > 0 {
 			m.t.Fatalf("seed %d, at %v: job %s runs with %d workers, %d were chosen", m.seed, m.at, name, g.Placed, size.Workers)
 		}
@@ -373,6 +378,11 @@ func (m *mill) settle() {
 	m.leave()
 	slow := m.slow
 	m.slow = false
+	if slow { // holds may have lapsed
+		for _, name := range m.jobs {
+			m.lost[name] = true
+		}
+	}
 	m.scaled = make(map[string]int)
 	for round := 0; len(m.decide(decision.CycleReview).Decisions) > 0; round++ {
 		if round == mostRounds {
@@ -389,7 +399,7 @@ func (m *mill) settle() {
 func TestElasticJobs(t *testing.T) {
 	seeds := int64(60)
 	if long() {
-		seeds = 1000
+		seeds = 600
 	}
 	why := make(map[decision.SizeCause]int)
 	for seed := range seeds {

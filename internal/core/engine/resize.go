@@ -41,7 +41,6 @@ func (r *round) anyElastic() bool {
 	v := r.txn.Base()
 	for i := range v.Jobs.Len() {
 		if v.Job(cluster.JobID(i)).Elastic() {
-			r.elasticOf(cluster.None)
 			for g := range v.Groups.Len() {
 				if r.elasticOf(cluster.GroupID(g)) != nil {
 					return true
@@ -398,7 +397,7 @@ func (r *round) note(job cluster.JobID, why decision.SizeCause, of cluster.PodID
 // scales are the decisions about sizes: of all jobs whose workers come or go in this
 // cycle, whatever for.
 func (r *round) scales() (out []decision.Decision) {
-	if r.policy.Sizes == nil || r.sizes == nil {
+	if r.policy.Sizes == nil {
 		return nil
 	}
 	v, base := r.txn.View(), r.txn.Base()

@@ -170,3 +170,30 @@ func (s *sweep) hasLot(of claimant) bool {
 	}
 	return (h+s.cycle.Number)%lotsInAll == 0
 }
+
+// unveil tells the search what has changed by a start.
+func (s *sweep) unveil(mark cluster.Mark) { s.stir(s.stirred(mark)) }
+
+// stand is a pod and a node that it was on, or is on now.
+type stand struct {
+	pod  cluster.PodID
+	node cluster.NodeID
+}
+
+// stirred lists where pods have been placed or evicted since a mark.
+func (s *sweep) stirred(mark cluster.Mark) (out []stand) {
+	for _, pod := range s.txn.TouchedSince(mark) {
+		for _, node := range [...]cluster.NodeID{s.txn.Base().Pod(pod).Placement.Node, s.txn.View().Pod(pod).Placement.Node} {
+			if node != cluster.None {
+				out = append(out, stand{pod, node})
+			}
+		}
+	}
+	return out
+}
+
+func (s *sweep) stir(all []stand) {
+	for _, at := range all {
+		s.ways.Moved(at.pod, at.node)
+	}
+}
