@@ -21,11 +21,8 @@ func (r *round) resize() {
 	z := &resizing{round: r, rules: r.policy.Sizes, owners: make(map[cluster.PodID]*contender)}
 	r.answerReadings(z)
 	r.seeModels()
-	for _, model := range slices.Collect(maps.Keys(r.sizes.nodes)) { // order: sorted below
-		z.classes = append(z.classes, model)
-	}
 	v := r.txn.View()
-	slices.SortFunc(z.classes, func(a, b cluster.Symbol) int {
+	z.classes = slices.SortedFunc(maps.Keys(r.sizes.nodes), func(a, b cluster.Symbol) int {
 		return cmp.Compare(v.Symbols.Text(a), v.Symbols.Text(b))
 	})
 	if !z.contend() {
