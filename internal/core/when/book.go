@@ -38,6 +38,7 @@ type Book struct {
 	ahead bool
 	from  moment.Instant
 	ends  []moment.Instant // by pod, of those with a place when the cycle began; nil until somebody asks
+	order []cluster.PodID  // those of them that end, the earliest first
 }
 
 // entry is a reservation with the state of things at its instant.
@@ -63,9 +64,14 @@ func (b *Book) reckon() {
 	b.ends = make([]moment.Instant, base.Pods.Len())
 	for i := range b.ends {
 		if p := base.Pod(cluster.PodID(i)); p.Phase.Charged() {
-			b.ends[i] = EndOf(&base.View, p, b.now)
+			if b.ends[i] = EndOf(&base.View, p, b.now); b.ends[i] != moment.Never {
+				b.order = append(b.order, cluster.PodID(i))
+			}
 		}
 	}
+	slices.SortFunc(b.order, func(x, y cluster.PodID) int {
+		return cmp.Or(cmp.Compare(b.ends[x], b.ends[y]), cmp.Compare(base.Pod(x).Key, base.Pod(y).Key))
+	})
 }
 
 // Len counts the reservations.
@@ -102,18 +108,50 @@ type Step struct {
 // main, and what is reserved.
 func (b *Book) Steps() []Step {
 	b.reckon()
-	type happening struct {
-		at   moment.Instant
-		seat Seat
-		ends bool
-		key  uint64
-	}
-	var all []happening
 	v := b.main.View()
-	for i := range v.Nodes.Len() {
-		for _, id := range v.Node(cluster.NodeID(i)).Pods {
+	var all []happening
+	for _, id := range b.order {
+		if p := v.Pod(id); p.Phase.Charged() {
+			all = append(all, happening{at: b.ends[id], seat: Seat{Pod: id}, ends: true, key: p.Key})
+		}
+	}
+	all = merged(all, b.news(v))
+	var out []Step
+	for _, h := range all {
+		if len(out) == 0 || out[len(out)-1].At != h.at {
+			out = append(out, Step{At: h.at})
+		}
+		last := &out[len(out)-1]
+		if h.ends {
+			last.Ends = append(last.Ends, h.seat.Pod)
+		} else {
+			last.Starts = append(last.Starts, h.seat)
+		}
+	}
+	return out
+}
+
+// happening is the end of a run, or that one starts for which room is reserved.
+type happening struct {
+	at   moment.Instant
+	seat Seat
+	ends bool
+	key  uint64
+}
+
+func compare(x, y happening) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.key, y.key)) }
+
+// news lists what is expected besides the ends of those that had a place when the cycle
+// began, the earliest first.
+func (b *Book) news(v *cluster.View) []happening {
+	var all []happening
+	base := b.main.Base()
+	seen := make(map[cluster.PodID]bool)
+	for _, id := range b.main.TouchedSince(b.start) {
+		if p := v.Pod(id); p.Phase.Charged() && !base.Pod(id).Phase.Charged() && !seen[id] {
+			seen[id] = true
 			if at := b.endOf(id); at != moment.Never {
-				all = append(all, happening{at: at, seat: Seat{Pod: id}, ends: true, key: v.Pod(id).Key})
+				all = append(all, happening{at: at, seat: Seat{Pod: id}, ends: true, key: p.Key})
 			}
 		}
 	}
@@ -129,20 +167,21 @@ func (b *Book) Steps() []Step {
 			}
 		}
 	}
-	slices.SortFunc(all, func(x, y happening) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.key, y.key)) })
-	var out []Step
-	for _, h := range all {
-		if len(out) == 0 || out[len(out)-1].At != h.at {
-			out = append(out, Step{At: h.at})
-		}
-		last := &out[len(out)-1]
-		if h.ends {
-			last.Ends = append(last.Ends, h.seat.Pod)
+	slices.SortStableFunc(all, compare)
+	return all
+}
+
+// merged puts two lists into one, each in order.
+func merged(x, y []happening) []happening {
+	out := make([]happening, 0, len(x)+len(y))
+	for len(x) > 0 && len(y) > 0 {
+		if compare(y[0], x[0]) < 0 {
+			out, y = append(out, y[0]), y[1:]
 		} else {
-			last.Starts = append(last.Starts, h.seat)
+			out, x = append(out, x[0]), x[1:]
 		}
 	}
-	return out
+	return append(append(out, x...), y...)
 }
 
 // SetAhead says that main shows an instant to come, until Back.
