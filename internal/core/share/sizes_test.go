@@ -19,7 +19,8 @@ func drawSizings(t *rapid.T, most int) ([]int64, []Sizing) {
 	for i := range rapid.IntRange(1, most).Draw(t, "jobs") {
 		j := Sizing{
 			Key: uint64(i) * 7919 % 101, Now: -1, Restart: int64(rapid.IntRange(0, 250).Draw(t, "restart")) * 1000,
-			Left: int64(rapid.IntRange(0, 100_000).Draw(t, "left")) * 1000, Lasted: int64(rapid.IntRange(0, 5000).Draw(t, "lasted")) * 1000,
+			Left: int64(rapid.IntRange(0, 100_000).Draw(t, "left")) * 1000, Done: int64(rapid.IntRange(0, 100_000).Draw(t, "done")) * 1000,
+			Age: int64(rapid.IntRange(0, 100_000).Draw(t, "age")) * 1000, Lasted: int64(rapid.IntRange(0, 5000).Draw(t, "lasted")) * 1000,
 		}
 		for class := range classes {
 			rate := int64(rapid.IntRange(100, 4000).Draw(t, "rate"))
@@ -97,14 +98,11 @@ func TestSizesOracle(t *testing.T) {
 		}
 		rules := DefaultSizeRules()
 		chosen := Sizes(room, jobs, rules)
-		gpus := int64(0)
-		for _, n := range room {
-			gpus += n
-		}
+		weighed := rules.weighing(room, len(jobs))
 		var worth [][]int64
 		sum := int64(0)
 		for j := range jobs {
-			w := rules.worths(&jobs[j], min(rules.MostToll, rules.Toll*int64(len(jobs))/gpus))
+			w := weighed.worths(&jobs[j])
 			worth = append(worth, w)
 			if chosen[j] != nobody {
 				sum += w[chosen[j]]
@@ -177,12 +175,54 @@ func TestSquareRoot(t *testing.T) {
 	})
 }
 
-// TestWeight falls with what is left, by half for sixteen times as much.
+// TestWeight falls with what is left, by half for sixteen times as much, and with the
+// speed that the job can have, by half for four times as much.
 func TestWeight(t *testing.T) {
-	for left := int64(10_000); left < 1<<42; left *= 16 {
-		if a, b := weight(left), weight(16*left); a < 2*b-a/50 || a > 2*b+a/50+2 {
-			t.Errorf("weight of %d ms: %d, of 16 times as much: %d", left, a, b)
+	rules := DefaultSizeRules()
+	rules.Late = 0
+	w := rules.weighing([]int64{64}, 1)
+	for left := int64(10); left < 1<<30; left *= 16 {
+		near, far := one(1, left, -1, 1000), one(1, 16*left, -1, 1000)
+		if a, b := w.weight(&near), w.weight(&far); a < 2*b-a/50 || a > 2*b+a/50+2 {
+			t.Errorf("weight of %d s: %d, of 16 times as much: %d", left, a, b)
 		}
+	}
+	slow, fast := one(1, 1000, -1, 1000), one(1, 1000, -1, 4000)
+	if a, b := w.weight(&slow), w.weight(&fast); a < 2*b-a/50 || a > 2*b+a/50 {
+		t.Errorf("weight of speed 1: %d, of speed 4: %d", a, b)
+	}
+}
+
+// TestLate: who waited longer than its share would have let it goes before one that
+// is nearer to its end; and lateness counts a share of a GPU as a part of its time.
+func TestLate(t *testing.T) {
+	waited, fresh := one(1, 1000, -1, 1000), one(2, 600, -1, 1000)
+	waited.Age = 4_000_000
+	if got := Sizes([]int64{1}, []Sizing{waited, fresh}, DefaultSizeRules()); !slices.Equal(got, []int{0, -1}) {
+		t.Errorf("ways %v, want the one that waited", got)
+	}
+	// With half of the GPU it needs 2000 s, and will have taken 4000 + 2000.
+	rules := DefaultSizeRules()
+	if got := rules.weighing([]int64{1}, 2).lateness(&waited); got != 3000 {
+		t.Errorf("lateness %d, want 3000", got)
+	}
+	rules.Late = 0
+	if got := Sizes([]int64{1}, []Sizing{waited, fresh}, rules); !slices.Equal(got, []int{-1, 0}) {
+		t.Errorf("ways %v without lateness, want the one that is nearer to its end", got)
+	}
+}
+
+// TestThrift: GPUs that hardly help are left, the more of them the more jobs there
+// are; at no price they are taken.
+func TestThrift(t *testing.T) {
+	alone := one(1, 10_000, 0, 1000, 1900, 3400, 3600)
+	rules := DefaultSizeRules()
+	if got := Sizes([]int64{8}, []Sizing{alone}, rules)[0]; got != 2 {
+		t.Errorf("way %d, want 4 GPUs", got)
+	}
+	rules.Thrift, rules.Crowd = 0, 0
+	if got := Sizes([]int64{8}, []Sizing{alone}, rules)[0]; got != 3 {
+		t.Errorf("way %d at no price, want 8 GPUs", got)
 	}
 }
 

@@ -140,3 +140,27 @@ func TestUntried(t *testing.T) {
 		t.Error("the version did not change")
 	}
 }
+
+// TestSharing: what one job measured, the others of its kind expect; each keeps its
+// own gradient; and a fit has a bounded number of steps behind it.
+func TestSharing(t *testing.T) {
+	steps := NewSteps(2)
+	a, b := Sharing(limits(), steps), Sharing(limits(), steps)
+	perNode := func(string) int { return 4 }
+	for local := 8; local < 58; local++ {
+		a.Observe("slow", Sample{1, 1, local, 0.01 * float64(local), 0.001})
+	}
+	a.Gradient(1, 1)
+	if _, ok := b.Expect("slow", 1, 1, 1024, perNode); ok {
+		t.Error("something is expected without a gradient")
+	}
+	b.Gradient(1, 1)
+	mine, _ := a.Expect("slow", 1, 1, 1024, perNode)
+	theirs, ok := b.Expect("slow", 1, 1, 1024, perNode)
+	if !ok || mine != theirs {
+		t.Errorf("one job expects %v, the other %v", mine, theirs)
+	}
+	if n := len(steps.known[0].samples); n > enoughBatches {
+		t.Errorf("%d batches of one shape are kept", n)
+	}
+}

@@ -28,10 +28,18 @@ type Batch struct{ Local, Passes int }
 // Model is what is known of one job. It belongs to one goroutine.
 type Model struct {
 	limits    Limits
-	known     []known // by GPU model, in the order of the limits
+	steps     *Steps
 	sqr, vari float64
 	gradient  bool
 	version   int
+}
+
+// Steps are measured steps, and what was fitted to them. Jobs of one kind, with the
+// same GPU models, may share them.
+type Steps struct {
+	known   []known // by GPU model, in the order of the limits
+	version int
+	shared  bool
 }
 
 type known struct {
@@ -41,9 +49,18 @@ type known struct {
 	most    int // GPUs in the largest sample
 }
 
+// NewSteps is nothing yet, of so many GPU models.
+func NewSteps(gpus int) *Steps { return &Steps{known: make([]known, gpus)} }
+
 // NewModel makes the model of a job that has measured nothing.
 func NewModel(limits Limits) *Model {
-	return &Model{limits: limits, known: make([]known, len(limits.GPUs))}
+	return &Model{limits: limits, steps: NewSteps(len(limits.GPUs))}
+}
+
+// Sharing makes the model of a job that has the steps of others.
+func Sharing(limits Limits, steps *Steps) *Model {
+	steps.shared = true
+	return &Model{limits: limits, steps: steps}
 }
 
 func (m *Model) index(gpu string) int {
@@ -57,17 +74,22 @@ func (m *Model) Observe(gpu string, s Sample) {
 	if i < 0 {
 		return
 	}
-	k := &m.known[i]
+	k, same := &m.steps.known[i], 0
 	for _, old := range k.samples {
-		if old.Nodes == s.Nodes && old.GPUs == s.GPUs && old.Local == s.Local {
-			return
+		if old.Nodes == s.Nodes && old.GPUs == s.GPUs {
+			if same++; old.Local == s.Local || m.steps.shared && same == enoughBatches {
+				return
+			}
 		}
 	}
 	k.samples = append(k.samples, s)
 	k.most = max(k.most, s.GPUs)
 	k.stale = true
-	m.version++
+	m.steps.version++
 }
+
+// enoughBatches is how many batches of one shape are kept of the jobs of one kind.
+const enoughBatches = 16
 
 // Gradient takes the last statistics of the gradient in.
 func (m *Model) Gradient(sqr, vari float64) {
@@ -79,18 +101,18 @@ func (m *Model) Gradient(sqr, vari float64) {
 }
 
 // Version changes when what the model says may have changed.
-func (m *Model) Version() int { return m.version }
+func (m *Model) Version() int { return m.version + m.steps.version }
 
 // Tried says that something was measured on a GPU model.
 func (m *Model) Tried(gpu string) bool {
 	i := m.index(gpu)
-	return i >= 0 && m.gradient && len(m.known[i].samples) > 0
+	return i >= 0 && m.gradient && len(m.steps.known[i].samples) > 0
 }
 
 // Most is the most GPUs measured so far on a GPU model.
 func (m *Model) Most(gpu string) int {
 	if i := m.index(gpu); i >= 0 {
-		return m.known[i].most
+		return m.steps.known[i].most
 	}
 	return 0
 }
@@ -104,7 +126,7 @@ func (m *Model) Params(gpu string) (Params, bool) {
 }
 
 func (m *Model) fitted(i int) *Params {
-	k := &m.known[i]
+	k := &m.steps.known[i]
 	if k.stale {
 		k.params, k.stale = Fit(k.samples), false
 	}

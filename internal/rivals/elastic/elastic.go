@@ -68,6 +68,9 @@ type Job struct {
 	// Rate is the throughput with what was asked for on a type, 0 where the type has
 	// not so many GPUs.
 	Rate func(typ int) float64
+	// Left is the seconds that are left at the mean rate of one GPU, where that is
+	// told; nil elsewhere.
+	Left func() float64
 }
 
 // Policy decides on all jobs, in rounds. It belongs to one run.
@@ -84,6 +87,11 @@ type Rival struct {
 	// AskedBatch says that the policy expects of a job no larger batch than was asked
 	// for, though the job may choose one.
 	AskedBatch bool
+	// Kin says that jobs of one kind share what they measured.
+	Kin bool
+	// Oracle says that the policy is told the truth about rates and what is left,
+	// which shows what its knowledge is worth.
+	Oracle bool
 	// Every is the published time between rounds in seconds.
 	Every int64
 	build func(Cluster) Policy

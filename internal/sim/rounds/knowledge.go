@@ -20,6 +20,8 @@ type knowledge struct {
 	version  int
 	memo     map[[3]int]float64
 	last     chosen
+	kin      *kinSteps // nil where jobs learn alone
+	gradient bool      // the job has a gradient: its own, or that of others at their start
 }
 
 // chosen is the last choice of a batch, and what it was chosen for.
@@ -29,13 +31,21 @@ type chosen struct {
 	batch                          goodput.Batch
 }
 
-func newKnowledge(c *Config, kind *training.Kind, row trace.TrainingJob) *knowledge {
+func newKnowledge(c *Config, kind *training.Kind, row trace.TrainingJob, kin map[string]*kinSteps) *knowledge {
 	limits := goodput.Limits{MinBatch: kind.MinBatch(), MaxBatch: kind.MaxBatch()}
 	for _, t := range c.Cluster {
 		s := kind.On(t.Name)
 		limits.GPUs = append(limits.GPUs, goodput.GPULimits{GPU: t.Name, MinLocal: s.MinLocal, MaxLocal: s.PolicyMaxLocal(), Single: s.Single})
 	}
-	k := &knowledge{model: goodput.NewModel(limits), cluster: c.Cluster, kind: kind, maxBatch: kind.MaxBatch(), memo: map[[3]int]float64{}}
+	k := &knowledge{cluster: c.Cluster, kind: kind, maxBatch: kind.MaxBatch(), memo: map[[3]int]float64{}}
+	k.model = goodput.NewModel(limits)
+	if c.Policy.Kin {
+		if k.kin = kin[kind.Name]; k.kin == nil {
+			k.kin = &kinSteps{steps: goodput.NewSteps(len(limits.GPUs))}
+			kin[kind.Name] = k.kin
+		}
+		k.model = goodput.Sharing(limits, k.kin.steps)
+	}
 	if c.Policy.AskedBatch {
 		k.maxBatch = max(row.Batch, kind.MinBatch())
 	}
@@ -46,10 +56,31 @@ func newKnowledge(c *Config, kind *training.Kind, row trace.TrainingJob) *knowle
 func (k *knowledge) Observe(m training.Measurement) {
 	k.model.Observe(m.GPU, goodput.Sample{Nodes: m.Nodes, GPUs: m.GPUs, Local: m.Local, Step: m.Step, Sync: m.Sync})
 	k.model.Gradient(m.GradSqr, m.GradVar)
+	k.gradient = true
+	if k.kin != nil && !k.kin.known {
+		k.kin.known, k.kin.sqr, k.kin.vari = true, m.GradSqr, m.GradVar
+	}
+}
+
+// kinSteps is what jobs of one kind learn from each other: how long steps take, and
+// the gradient at the start.
+type kinSteps struct {
+	steps     *goodput.Steps
+	known     bool
+	sqr, vari float64
+}
+
+// inherit takes the gradient of others while the job has none.
+func (k *knowledge) inherit() {
+	if k.kin != nil && k.kin.known && !k.gradient {
+		k.gradient = true
+		k.model.Gradient(k.kin.sqr, k.kin.vari)
+	}
 }
 
 // Batch chooses the job's batch.
 func (k *knowledge) Batch(gpu string, nodes, gpus, maxLocal int) (local, passes int, ok bool) {
+	k.inherit()
 	c := chosen{k.model.Version(), nodes, gpus, maxLocal, gpu, k.last.batch}
 	if c != k.last {
 		if _, c.batch, ok = k.model.Best(gpu, nodes, gpus, maxLocal, k.kind.MaxBatch()); !ok {
@@ -61,6 +92,7 @@ func (k *knowledge) Batch(gpu string, nodes, gpus, maxLocal int) (local, passes 
 }
 
 func (k *knowledge) tried() bool {
+	k.inherit()
 	for _, t := range k.cluster {
 		if k.model.Tried(t.Name) {
 			return true

@@ -12,11 +12,22 @@ import (
 // Ours is the name of our policy.
 const Ours = "headrace"
 
+// OursKin is our policy where jobs of a kind learn from each other.
+const OursKin = "headrace-kin"
+
+// OursOracle is our policy with knowledge that no policy has.
+const OursOracle = "headrace-oracle"
+
 // Policies lists the policies for elastic training jobs: those of others, and ours.
 func Policies() []elastic.Rival {
-	return append(elastic.All(), elastic.Own(
-		Ours, "ours: sizes by what a GPU is worth to all completion times, learned from what jobs measured",
-		func(c elastic.Cluster) elastic.Policy { return newOurs(c) }))
+	own := func(name, about string) elastic.Rival {
+		return elastic.Own(name, about, func(c elastic.Cluster) elastic.Policy { return newOurs(c) })
+	}
+	told := own(OursOracle, "the same, told the truth about rates and what is left: what its knowledge is worth")
+	told.Oracle = true
+	kin := own(OursKin, "the same, with jobs of one kind sharing what they measured")
+	kin.Kin = true
+	return append(elastic.All(), own(Ours, "ours: sizes by what a GPU is worth to all completion times, learned from what each job measured"), kin, told)
 }
 
 // ours hands what is known of jobs to the core, as integers, and seats what the core
@@ -26,6 +37,7 @@ type ours struct {
 	rules   share.SizeRules
 	sizes   [][]int
 	kinds   map[string]*kindTime
+	seen    map[string]float64 // the most work of a job of a kind, so far
 }
 
 // kindTime is what was learned of the jobs of one kind that ended.
@@ -36,7 +48,7 @@ type kindTime struct {
 }
 
 func newOurs(c elastic.Cluster) *ours {
-	p := &ours{cluster: c, rules: share.DefaultSizeRules(), kinds: map[string]*kindTime{}}
+	p := &ours{cluster: c, rules: share.DefaultSizeRules(), kinds: map[string]*kindTime{}, seen: map[string]float64{}}
 	for _, t := range c {
 		p.sizes = append(p.sizes, t.Sizes(mostGPUs))
 	}
@@ -69,6 +81,9 @@ func (p *ours) Round(_ int64, jobs []elastic.Job) []elastic.Seat {
 	room := make([]int64, len(p.cluster))
 	for t, typ := range p.cluster {
 		room[t] = int64(typ.GPUs())
+	}
+	for i := range jobs {
+		p.seen[jobs[i].Kind] = max(p.seen[jobs[i].Kind], jobs[i].Done)
 	}
 	sizings := make([]share.Sizing, len(jobs))
 	for i := range jobs {
@@ -118,12 +133,16 @@ func (p *ours) sizing(j *elastic.Job) share.Sizing {
 		}
 	}
 	s.Left = int64(min(p.left(j, reference)*1000, longest))
+	s.Age, s.Done = int64(j.Age*1000), int64(min(j.Done/reference*1000, longest))
 	s.Fixed = s.Fixed && s.Now >= 0
 	return s
 }
 
 // left is what a job is expected to need yet, in seconds at the reference rate.
 func (p *ours) left(j *elastic.Job, reference float64) float64 {
+	if j.Left != nil {
+		return j.Left()
+	}
 	k := p.kinds[j.Kind]
 	switch {
 	case k != nil && !j.Tried:
@@ -131,7 +150,9 @@ func (p *ours) left(j *elastic.Job, reference float64) float64 {
 	case k != nil:
 		return max(k.work/k.n-j.Done, 0) / reference
 	case j.Tried:
-		return unknownTime + j.Done/reference
+		// At least as much again as was done; and others of its kind have gone on for
+		// longer without an end.
+		return unknownTime + max(j.Done, 2*p.seen[j.Kind]-j.Done)/reference
 	}
 	return unknownTime
 }

@@ -77,14 +77,25 @@ type run struct {
 type jobState struct {
 	*training.Job
 	id   int
-	know *knowledge // nil where the policy does not choose sizes
+	know informed // nil where the policy does not choose sizes
 	view elastic.Job
 	seat elastic.Seat
 	// rounds and rivals give the mean contention while the job was there.
 	rounds, rivals int64
 }
 
+// informed is what is known of a job, and chooses its batch.
+type informed interface {
+	training.Tuner
+	// goodput is what a policy may expect, most the GPUs that the job may be given, and
+	// tried whether anything is known of it.
+	goodput(typ, nodes, gpus int) (rate float64, ok bool)
+	most() int
+	tried() bool
+}
+
 func newRun(c *Config) (*run, error) {
+	rates, kin := oracleRates{}, map[string]*kinSteps{}
 	r := &run{Config: c, policy: c.Policy.New(c.Cluster), digest: sha256.New()}
 	for i, row := range c.Jobs {
 		kind := c.Kinds[row.Kind]
@@ -97,8 +108,13 @@ func newRun(c *Config) (*run, error) {
 			}
 		}
 		s := &jobState{id: i}
-		if c.Policy.Elastic {
-			s.know = newKnowledge(c, kind, row)
+		if c.Policy.Oracle {
+			told := &oracle{cluster: c.Cluster, shared: rates}
+			s.know = told
+			s.Job = training.NewJob(row, kind, told)
+			told.job = s.Job
+		} else if c.Policy.Elastic {
+			s.know = newKnowledge(c, kind, row, kin)
 			s.Job = training.NewJob(row, kind, s.know)
 		} else {
 			if most := slices.MaxFunc(c.Cluster, func(a, b elastic.Type) int { return a.GPUs() - b.GPUs() }); row.GPUs > most.GPUs() {
@@ -117,6 +133,9 @@ func (r *run) describe(s *jobState) elastic.Job {
 	v := elastic.Job{ID: s.id, Kind: s.Kind.Name, GPUs: s.GPUs}
 	if s.know != nil {
 		v.Goodput = s.know.goodput
+	}
+	if o, ok := s.know.(*oracle); ok {
+		v.Left = o.left
 	}
 	v.Restart = s.Kind.Restart
 	v.Single = func(typ int) float64 { return s.Kind.On(r.Cluster[typ].Name).Single }
