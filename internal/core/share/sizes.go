@@ -49,7 +49,7 @@ type SizeRules struct {
 // DefaultSizeRules are those that were chosen on a part of the public workloads.
 func DefaultSizeRules() SizeRules {
 	return SizeRules{
-		Horizon: 600_000, Patience: 700, Margin: 50,
+		Horizon: 600_000, Patience: 500, Margin: 50,
 		Thrift: 7_000, Crowd: 100_000, Rush: 500_000, Late: 900, MostLate: 10_000,
 	}
 }

@@ -11,6 +11,9 @@ type Limits struct {
 	// largest.
 	MinBatch, MaxBatch int
 	GPUs               []GPULimits
+	// Expected is how far, as a part, a step may be from what the last fit expects and
+	// still teach nothing; 0: every new step is learned from.
+	Expected float64
 }
 
 // GPULimits bound the batch on one GPU of a model. Single is its throughput on one
@@ -47,6 +50,7 @@ type known struct {
 	params  Params
 	stale   bool
 	most    int // GPUs in the largest sample
+	trials  map[trialKey][]trial
 }
 
 // NewSteps is nothing yet, of so many GPU models.
@@ -82,10 +86,22 @@ func (m *Model) Observe(gpu string, s Sample) {
 			}
 		}
 	}
-	k.samples = append(k.samples, s)
 	k.most = max(k.most, s.GPUs)
+	if m.expected(k, &s) {
+		return
+	}
+	k.samples = append(k.samples, s)
 	k.stale = true
 	m.steps.version++
+}
+
+// expected says that the last fit knew both the step and the pass.
+func (m *Model) expected(k *known, s *Sample) bool {
+	if m.limits.Expected == 0 || k.stale || len(k.samples) == 0 {
+		return false
+	}
+	near := func(a, b float64) bool { return math.Abs(a-b) <= m.limits.Expected*b }
+	return near(k.params.passTime(s.Local), math.Max(s.Step-s.Sync, tiny)) && near(k.params.StepTime(s.Nodes, s.GPUs, s.Local, 0), s.Step)
 }
 
 // enoughBatches is how many batches of one shape are kept of the jobs of one kind.
@@ -129,6 +145,7 @@ func (m *Model) fitted(i int) *Params {
 	k := &m.steps.known[i]
 	if k.stale {
 		k.params, k.stale = Fit(k.samples), false
+		k.trials = map[trialKey][]trial{}
 	}
 	return &k.params
 }
@@ -153,33 +170,60 @@ func (m *Model) Best(gpu string, nodes, gpus, maxLocal, maxBatch int) (rate floa
 	if !m.Tried(gpu) || gpus < 1 {
 		return 0, Batch{}, false
 	}
-	i := m.index(gpu)
-	p, minLocal := m.fitted(i), m.limits.GPUs[i].MinLocal
+	for _, t := range m.trials(m.index(gpu), nodes, gpus, maxLocal, maxBatch) {
+		value := 0.0
+		if t.seconds > 0 {
+			value = float64(t.size) / t.seconds * m.worth(t.size)
+		}
+		if batch.Local == 0 || value > rate {
+			rate, batch = value, t.batch
+		}
+	}
+	return rate, batch, true
+}
+
+// trial is a batch that is tried, and what a step of it takes; 0 says that a GPU
+// cannot have it.
+type trial struct {
+	batch   Batch
+	size    int
+	seconds float64
+}
+
+// trialKey is what trials are for: a GPU model by its place in the limits.
+type trialKey struct{ gpu, nodes, gpus, maxLocal, maxBatch int }
+
+// trials are the batches that are tried, with the times of the present fit.
+func (m *Model) trials(gpu, nodes, gpus, maxLocal, maxBatch int) []trial {
+	p := m.fitted(gpu)
+	key := trialKey{gpu, nodes, gpus, maxLocal, maxBatch}
+	if list, known := m.steps.known[gpu].trials[key]; known {
+		return list
+	}
+	minLocal := m.limits.GPUs[gpu].MinLocal
 	least := math.Max(float64(m.limits.MinBatch), float64(minLocal*gpus))
 	grow := math.Pow(float64(maxBatch)/least, 1/float64(candidates-1))
 	sync := p.syncTime(nodes, gpus)
 	logSync := math.Log(sync)
-	total, last := least, Batch{}
+	var list []trial
+	total := least
 	for c := range candidates {
 		if c == candidates-1 {
 			total = float64(maxBatch)
 		}
-		b := m.split(total, gpus, maxLocal)
-		if total *= grow; c > 0 && b == last {
+		t := trial{batch: m.split(total, gpus, maxLocal)}
+		if total *= grow; c > 0 && t.batch == list[len(list)-1].batch {
 			continue
 		}
-		last = b
-		value := 0.0
-		if b.Local >= minLocal && b.Local <= maxLocal {
+		if b := t.batch; b.Local >= minLocal && b.Local <= maxLocal {
 			pass := p.passTime(b.Local)
-			size := gpus * b.Local * (b.Passes + 1)
-			value = float64(size) / (float64(b.Passes)*pass + blend(pass, sync, logSync, p.Overlap)) * m.worth(size)
+			t.size = gpus * b.Local * (b.Passes + 1)
+			t.seconds = float64(b.Passes)*pass + blend(pass, sync, logSync, p.Overlap)
 		}
-		if c == 0 || value > rate {
-			rate, batch = value, b
-		}
+		list = append(list, t)
 	}
-	return rate, batch, true
+	m.steps.known[gpu].trials[key] = list
+	return list
 }
 
 // split divides a total over GPUs, as a job does.

@@ -89,6 +89,9 @@ type Rival struct {
 	AskedBatch bool
 	// Kin says that jobs of one kind share what they measured.
 	Kin bool
+	// Expected is how far a step may be from what a job expected, as a part, and still
+	// teach nothing.
+	Expected float64
 	// Oracle says that the policy is told the truth about rates and what is left,
 	// which shows what its knowledge is worth.
 	Oracle bool

@@ -21,7 +21,9 @@ const OursOracle = "headrace-oracle"
 // Policies lists the policies for elastic training jobs: those of others, and ours.
 func Policies() []elastic.Rival {
 	own := func(name, about string) elastic.Rival {
-		return elastic.Own(name, about, func(c elastic.Cluster) elastic.Policy { return newOurs(c) })
+		r := elastic.Own(name, about, func(c elastic.Cluster) elastic.Policy { return newOurs(c) })
+		r.Expected = asExpected
+		return r
 	}
 	told := own(OursOracle, "the same, told the truth about rates and what is left: what its knowledge is worth")
 	told.Oracle = true
@@ -38,6 +40,7 @@ type ours struct {
 	sizes   [][]int
 	kinds   map[string]*kindTime
 	seen    map[string]float64 // the most work of a job of a kind, so far
+	paces   paces
 }
 
 // kindTime is what was learned of the jobs of one kind that ended.
@@ -48,7 +51,7 @@ type kindTime struct {
 }
 
 func newOurs(c elastic.Cluster) *ours {
-	p := &ours{cluster: c, rules: share.DefaultSizeRules(), kinds: map[string]*kindTime{}, seen: map[string]float64{}}
+	p := &ours{cluster: c, rules: share.DefaultSizeRules(), kinds: map[string]*kindTime{}, seen: map[string]float64{}, paces: newPaces()}
 	for _, t := range c {
 		p.sizes = append(p.sizes, t.Sizes(mostGPUs))
 	}
@@ -69,6 +72,7 @@ func (p *ours) Ended(kind string, work, gpuSeconds float64) {
 
 // Constants of what is not known yet.
 const (
+	asExpected  = 0.03             // a step so near to what was expected needs no new fit
 	firstGPUs   = 4                // most GPUs of a job that measured nothing
 	firstPower  = 0.9              // GPUs of such a job count with this power
 	unknownTime = 1200             // seconds on one GPU, of a kind of which none ended
@@ -77,11 +81,12 @@ const (
 )
 
 // Round is the policy.
-func (p *ours) Round(_ int64, jobs []elastic.Job) []elastic.Seat {
+func (p *ours) Round(now int64, jobs []elastic.Job) []elastic.Seat {
 	room := make([]int64, len(p.cluster))
 	for t, typ := range p.cluster {
 		room[t] = int64(typ.GPUs())
 	}
+	p.paces.see(now, jobs)
 	for i := range jobs {
 		p.seen[jobs[i].Kind] = max(p.seen[jobs[i].Kind], jobs[i].Done)
 	}
@@ -97,7 +102,9 @@ func (p *ours) Round(_ int64, jobs []elastic.Job) []elastic.Seat {
 			wants[i] = want{int(way.Class), int(way.GPUs)}
 		}
 	}
-	return pack(p.cluster, jobs, wants)
+	seats := pack(p.cluster, jobs, wants)
+	p.paces.note(p.cluster, jobs, seats)
+	return seats
 }
 
 // sizing describes a job to the core.
@@ -132,8 +139,9 @@ func (p *ours) sizing(j *elastic.Job) share.Sizing {
 			s.Ways = append(s.Ways, share.Way{Class: int32(t), GPUs: int32(gpus), Rate: int64(rate / reference * rateUnit)})
 		}
 	}
-	s.Left = int64(min(p.left(j, reference)*1000, longest))
-	s.Age, s.Done = int64(j.Age*1000), int64(min(j.Done/reference*1000, longest))
+	ms := 1000 / p.paces.of(j.Kind)
+	s.Left, s.Done = int64(min(p.left(j, reference)*ms, longest)), int64(min(j.Done/reference*ms, longest))
+	s.Age = int64(j.Age * 1000)
 	s.Fixed = s.Fixed && s.Now >= 0
 	return s
 }
