@@ -216,8 +216,8 @@ func (f *simFlags) check() error {
 		return usagef("--reserve %s: must be off, head or all", f.reserve)
 	case len(f.policies) == 0:
 		return usagef("--policy: name at least one policy")
-	case len(f.training.profiles)+len(f.training.workloads) > 0 || f.training.perJob || f.training.round != "":
-		return usagef("--profiles, --workload, --per-job and --round go with --trace pollux and --trace sia")
+	case len(f.training.profiles)+len(f.training.workloads) > 0 || f.training.perJob || f.training.round != "" || f.training.life != "":
+		return usagef("--profiles, --workload, --per-job, --round and --life go with --trace pollux and --trace sia")
 	}
 	if f.scenario != "" && f.load > 0 {
 		f.arrivals = quantity.Milli(f.load*1000 + 0.5)
@@ -411,10 +411,14 @@ func (f *simFlags) writePlots(results []meter.Result) error {
 	if f.plots == "" {
 		return nil
 	}
+	return f.writePictures(web.Plots(results))
+}
+
+func (f *simFlags) writePictures(plots []web.Plot) error {
 	if err := os.MkdirAll(f.plots, 0o755); err != nil {
 		return err
 	}
-	for _, p := range web.Plots(results) {
+	for _, p := range plots {
 		err := writeWhole(filepath.Join(f.plots, p.Name+".svg"), func(file io.Writer) error {
 			_, err := file.Write(p.SVG)
 			return err

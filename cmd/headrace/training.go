@@ -18,6 +18,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/sim/model/training"
 	"github.com/headrace-dev/headrace/internal/sim/rounds"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
+	"github.com/headrace-dev/headrace/internal/web"
 )
 
 // The trace formats of elastic training jobs, which are decided on in rounds.
@@ -35,6 +36,7 @@ type trainingFlags struct {
 	perJob    bool
 	fairness  bool
 	round     string
+	life      string
 }
 
 func (f *trainingFlags) flags(c *cobra.Command) {
@@ -43,6 +45,7 @@ func (f *trainingFlags) flags(c *cobra.Command) {
 	fl.StringSliceVar(&f.workloads, "workload", nil, "pollux and sia: workload files; more may follow as arguments")
 	fl.BoolVar(&f.perJob, "per-job", false, "pollux and sia: list every job with its completion time and restarts in the JSON")
 	fl.BoolVar(&f.fairness, "fairness", true, "pollux and sia: run each job alone too, for finish-time fairness")
+	fl.StringVar(&f.life, "life", "", "pollux and sia: draw the life of this job of the first workload too, with --plots")
 	fl.StringVar(&f.round, "round", "", "pollux and sia: time between two decisions, as 60s (default: as published for the policy)")
 }
 
@@ -119,7 +122,7 @@ func trainingHelp() string {
 // checkTraining refuses what does not go with elastic training jobs.
 func (f *simFlags) checkTraining(c *cobra.Command) error {
 	for _, name := range []string{
-		"scenario", "nodes", "pods", "mode", "inflate", "load", "seed", "seeds", "report", "plots", "record", "warm-up", "node-mtbf", "gpu-mtbf",
+		"scenario", "nodes", "pods", "mode", "inflate", "load", "seed", "seeds", "report", "record", "warm-up", "node-mtbf", "gpu-mtbf",
 	} {
 		if c.Flags().Changed(name) {
 			return usagef("--%s: does not go with --trace %s", name, f.format)
@@ -132,6 +135,8 @@ func (f *simFlags) checkTraining(c *cobra.Command) error {
 		return usagef("--trace %s needs --workload FILE", f.format)
 	case f.output != "table" && f.output != "json" && f.output != "csv":
 		return usagef("--output %s: must be table, json or csv", f.output)
+	case f.training.life != "" && f.plots == "":
+		return usagef("--life %s: goes with --plots DIR, where it is drawn", f.training.life)
 	case f.training.perJob && f.output != "json":
 		return usagef("--per-job: goes with --output json")
 	}
@@ -178,6 +183,11 @@ func (f *simFlags) runTraining(c *cobra.Command, more []string) error {
 		}
 	}
 	bar.finish()
+	if f.plots != "" {
+		if err := f.writePictures(web.TrainingPlots(results)); err != nil {
+			return err
+		}
+	}
 	switch f.output {
 	case "json":
 		enc := json.NewEncoder(c.OutOrStdout())
@@ -234,6 +244,9 @@ func (f *simFlags) planTraining() (configs []rounds.Config, names []string, err 
 	if err != nil {
 		return nil, nil, err
 	}
+	if name := f.training.life; name != "" && !slices.ContainsFunc(workloads[0], func(j trace.TrainingJob) bool { return j.Name == name }) {
+		return nil, nil, usagef("--life %s: no such job in %s; its first is %s", name, f.training.workloads[0], workloads[0][0].Name)
+	}
 	alone := new(rounds.Alone)
 	titles := workloadTitles(f.training.workloads)
 	for w, rows := range workloads {
@@ -241,12 +254,20 @@ func (f *simFlags) planTraining() (configs []rounds.Config, names []string, err 
 			i := slices.IndexFunc(rounds.Policies(), func(r elastic.Rival) bool { return r.Name == name })
 			configs = append(configs, rounds.Config{
 				Setting: set, Kinds: truth, Cluster: cluster, Jobs: rows, Policy: rounds.Policies()[i],
-				Every: every, Fairness: f.training.fairness, Alone: alone,
+				Every: every, Fairness: f.training.fairness, Alone: alone, Trail: f.plots != "" && w == 0, Life: first(w, f.training.life),
 			})
 			names = append(names, titles[w])
 		}
 	}
 	return configs, names, nil
+}
+
+// first is a name for the first workload alone.
+func first(workload int, name string) string {
+	if workload > 0 {
+		return ""
+	}
+	return name
 }
 
 // mostRound is the longest round in seconds.

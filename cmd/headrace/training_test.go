@@ -125,6 +125,34 @@ func TestTrainingTable(t *testing.T) {
 	}
 }
 
+// TestTrainingPlots: a picture of completion times, of the GPUs in use by model and by
+// kind under each policy, and of the life of one job with its four measures.
+func TestTrainingPlots(t *testing.T) {
+	profiles, workload := trainingFolder(t)
+	dir := filepath.Join(t.TempDir(), "plots")
+	code, _, errOut := runLine(t, trainingLine(profiles, workload, "--policy", "tiresias,headrace", "--plots", dir, "--life", "b")...)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errOut)
+	}
+	for name, words := range map[string][]string{
+		"completion-time-of-jobs":            {"tiresias", "headrace", "share of jobs"},
+		"gpus-by-gpu-model-under-headrace":   {"aws", "jobs"},
+		"gpus-by-kind-of-job-under-tiresias": {"bert"},
+		"life":                               {"Workers", "Batch", "Goodput", "Restarts", "tiresias", "headrace"},
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, name+".svg"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, word := range words {
+			if !strings.Contains(string(text), word) {
+				t.Errorf("%s does not say %q", name, word)
+			}
+		}
+	}
+}
+
 // TestTrainingCSV has one row per run.
 func TestTrainingCSV(t *testing.T) {
 	profiles, workload := trainingFolder(t)
@@ -160,6 +188,8 @@ func TestTrainingBadInput(t *testing.T) {
 		{"a flag that does not go with it", trainingLine(profiles, workload, "--inflate", "1.3"), 2, []string{"--inflate", "pollux"}},
 		{"a bad round", trainingLine(profiles, workload, "--round", "0.5s"), 2, []string{"--round 0.5s", "1s"}},
 		{"jobs in a table", trainingLine(profiles, workload, "--per-job"), 2, []string{"--per-job", "json"}},
+		{"a life without plots", trainingLine(profiles, workload, "--life", "a"), 2, []string{"--life a", "--plots"}},
+		{"a life of nobody", trainingLine(profiles, workload, "--life", "z", "--plots", t.TempDir()), 2, []string{"--life z", "jobs.csv", "first is a"}},
 		{"trace stat", []string{"trace", "stat", "--trace", "pollux", "--pods", workload}, 2, []string{"pollux", "headrace sim"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

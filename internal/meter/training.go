@@ -24,6 +24,30 @@ type Training struct {
 	Jobs []TrainingJob `json:"jobs,omitempty"`
 	// Each is the jobs whether or not they are printed.
 	Each []TrainingJob `json:"-"`
+
+	// Trail is the GPUs in use round by round, Life one job's, where they were asked
+	// for.
+	Trail []TrainingRound `json:"-"`
+	Life  []TrainingLife  `json:"-"`
+}
+
+// TrainingRound is the GPUs that are in use after a round, by GPU model and by kind
+// of job.
+type TrainingRound struct {
+	TimeS          int64
+	ByGPU, ByKind  map[string]int
+	Running, Waits int // jobs
+}
+
+// TrainingLife is one job after a round. Goodput is what it made in the round before,
+// in examples a second by worth.
+type TrainingLife struct {
+	TimeS    int64
+	GPU      string
+	GPUs     int
+	Batch    int
+	Restarts int
+	Goodput  float64
 }
 
 // TrainingJob is what became of one job.

@@ -33,6 +33,7 @@ func (r *run) result(begun time.Time) (meter.Training, error) {
 	}
 	out.DecideP95Us = r.decided(95)
 	out.MakespanS = last - first
+	out.Trail, out.Life = r.trail.rounds, r.trail.life
 	out.GPUHoursPerJob = float64(r.gpuSeconds) / 3600 / n
 	out.ContentionMean = float64(r.contended) / float64(r.count)
 	out.ContentionMax = r.most

@@ -29,6 +29,10 @@ type Config struct {
 	Alone    *Alone // may be nil
 	// Most bounds the GPUs of a job, 0 is no bound.
 	Most int
+	// Trail records the GPUs in use round by round, and Life what becomes of the job of
+	// this name.
+	Trail bool
+	Life  string
 	// Progress, if not nil, is told how many jobs have ended.
 	Progress func(done, total int)
 }
@@ -71,6 +75,7 @@ type run struct {
 	most       int
 	spent      []time.Duration
 	digest     hash.Hash
+	trail      trail
 }
 
 // jobState is a job with what surrounds it.
@@ -211,6 +216,7 @@ func (r *run) round() error {
 	for _, s := range here {
 		r.gpuSeconds += int64(s.Held()) * r.Every
 	}
+	r.follow(here)
 	return nil
 }
 
