@@ -34,9 +34,8 @@ type Training struct {
 // TrainingRound is the GPUs that are in use after a round, by GPU model and by kind
 // of job.
 type TrainingRound struct {
-	TimeS          int64
-	ByGPU, ByKind  map[string]int
-	Running, Waits int // jobs
+	TimeS         int64
+	ByGPU, ByKind map[string]int
 }
 
 // TrainingLife is one job after a round. Goodput is what it made in the round before,

@@ -14,13 +14,10 @@ func (r *run) follow(here []*jobState) {
 	if r.Trail {
 		one := meter.TrainingRound{TimeS: r.now, ByGPU: map[string]int{}, ByKind: map[string]int{}}
 		for _, s := range here {
-			if s.Held() == 0 {
-				one.Waits++
-				continue
+			if s.Held() > 0 {
+				one.ByGPU[s.GPU] += s.Held()
+				one.ByKind[s.Kind.Name] += s.Held()
 			}
-			one.Running++
-			one.ByGPU[s.GPU] += s.Held()
-			one.ByKind[s.Kind.Name] += s.Held()
 		}
 		r.trail.rounds = append(r.trail.rounds, one)
 	}
