@@ -78,8 +78,11 @@ func (l *lone) worth(c, now *world.Configuration, ran moment.Span) float64 {
 			rate = min(rate, float64(now.Rate)*0.999)
 		}
 	}
-	toll := min(float64(rules.MostToll), float64(rules.Toll)/8) / 1000
-	return rate - toll*float64(l.ways[0].Rate)*float64(c.Workers)/float64(l.ways[0].Workers)
+	price, speed := float64(rules.Thrift)+float64(rules.Crowd)/8, 0.0
+	for i := range l.ways {
+		speed = max(speed, float64(l.ways[i].Rate)/(1+price*float64(l.ways[i].Workers)/1e6))
+	}
+	return rate - speed*float64(c.Workers)*price/1e6
 }
 
 // A job that is alone gets the size of most worth: when it starts, and later, when the

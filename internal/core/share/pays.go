@@ -7,7 +7,8 @@ func (r SizeRules) Pays(j *Sizing, way int) bool {
 	if j.Now == nobody {
 		return true
 	}
-	worth := r.worths(j, 0)
+	r.Thrift, r.Crowd = 0, 0
+	worth := r.weighing(nil, 1).worths(j)
 	return worth[way] > worth[j.Now]
 }
 
