@@ -10,7 +10,6 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/gang"
 	"github.com/headrace-dev/headrace/internal/core/moment"
-	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
@@ -22,27 +21,6 @@ func (p *Policy) Preempting() *Policy {
 	if out.Yields == nil {
 		rules := yield.Default()
 		rules.Tiers = nil
-		out.Yields = &rules
-	}
-	return &out
-}
-
-// Tiered returns the policy, under which others give way, with work set back when it
-// has run for so long.
-func (p *Policy) Tiered(tiers rank.Tiers) *Policy {
-	out, rules := *p, *p.Yields
-	rules.Tiers = tiers
-	out.Yields = &rules
-	return &out
-}
-
-// ClassBlind returns the policy without the order in which SLA classes give way: the
-// priority band alone decides first. What never gives way stays all the same.
-func (p *Policy) ClassBlind() *Policy {
-	out := *p
-	if p.Yields != nil {
-		rules := *p.Yields
-		rules.ClassBlind = true
 		out.Yields = &rules
 	}
 	return &out
