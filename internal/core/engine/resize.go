@@ -91,10 +91,11 @@ func (z *resizing) carry() {
 		to := &c.ways[c.choice]
 		z.try(func() bool { return z.admit(c, c.pods[:to.Workers], to) })
 	}
+	// The binds of a job that starts are accepted as one: those that came later must not wait
+	// for others to leave.
+	leave := slices.ContainsFunc(z.txn.Changes(), func(c cluster.Change) bool { return c.From.Placed() })
 	for _, c := range grows {
-		// The binds of a job that starts are accepted as one: those that came later must not
-		// wait for others to leave.
-		if !c.fresh || !slices.ContainsFunc(z.txn.Changes(), func(ch cluster.Change) bool { return ch.From.Placed() }) {
+		if !c.fresh || !leave && len(z.dismissed) == 0 {
 			z.grow(c)
 		}
 	}
