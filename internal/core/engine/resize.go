@@ -89,7 +89,7 @@ func (z *resizing) carry() {
 	}
 	for _, c := range starts {
 		to := &c.ways[c.choice]
-		z.try(func() bool { return z.admit(c, c.pods[:to.Workers], to) })
+		z.try(func() bool { return z.admit(c, c.pods[:to.Workers], to) && z.moversFit() })
 	}
 	// The binds of a job that starts are accepted as one: those that came later must not wait
 	// for others to leave.
@@ -125,7 +125,7 @@ func (z *resizing) grow(c *contender) {
 		if more > len(c.pods) || !z.rules.Rules.Pays(&c.of, at) {
 			continue
 		}
-		if z.try(func() bool { return z.admit(c, c.pods[:more], to) }) {
+		if z.try(func() bool { return z.admit(c, c.pods[:more], to) && z.moversFit() }) {
 			z.note(c.job, decision.SizeGain, cluster.None)
 			return
 		}
@@ -378,13 +378,35 @@ func (z *resizing) move(c *contender) {
 			}
 			z.explain(pod, decision.Explanation{Policy: z.policy.Name})
 		}
-		why := seats{z.round}.Queue(c.now.pods[0], to.Workers)
-		return why.None() || why.Seated >= to.Workers
+		z.movers = append(z.movers, c)
+		if !z.moversFit() {
+			z.movers = z.movers[:len(z.movers)-1]
+			return false
+		}
+		return true
 	}) {
 		z.note(c.job, decision.SizeMove, cluster.None)
 		z.sizes.made[c.job].To = to.JobSize
 		z.sizes.until[c.job] = z.cycle.Now.Add(z.rules.Hold)
 	}
+}
+
+// moversFit says whether the limits of queues still leave room for the jobs that are to
+// start again on another model.
+func (z *resizing) moversFit() bool {
+	for _, c := range z.movers {
+		gpus := int32(0) // of all of its queue
+		for _, other := range z.movers {
+			if other.queue == c.queue {
+				gpus += z.gpus(other, other.ways[other.choice].Workers)
+			}
+		}
+		workers := (gpus + c.each - 1) / c.each
+		if why := (seats{z.round}).Queue(c.now.pods[0], workers); !why.None() && why.Seated < workers {
+			return false
+		}
+	}
+	return true
 }
 
 // note remembers why a job gets another size.

@@ -52,6 +52,8 @@ type resizing struct {
 	owners  map[cluster.PodID]*contender // of workers that may go for others
 	// dismissed are those told to go, which are counted against their budgets.
 	dismissed []cluster.PodID
+	// movers are the jobs that leave for another model in this cycle.
+	movers []*contender
 }
 
 // contend gathers who competes for GPUs: elastic jobs that run, work that waits.
