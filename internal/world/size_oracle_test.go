@@ -78,11 +78,12 @@ func (l *lone) worth(c, now *world.Configuration, ran moment.Span) float64 {
 			rate = min(rate, float64(now.Rate)*0.999)
 		}
 	}
-	price, speed := float64(rules.Thrift)+float64(rules.Crowd)/8, 0.0
-	for i := range l.ways {
-		speed = max(speed, float64(l.ways[i].Rate)/(1+price*float64(l.ways[i].Workers)/1e6))
+	price := (float64(rules.Thrift) + float64(rules.Crowd)/8) / 1e6
+	speed := 0.0
+	for _, way := range l.ways {
+		speed = max(speed, float64(way.Rate)/(1+price*float64(way.Workers)))
 	}
-	return rate - speed*float64(c.Workers)*price/1e6
+	return rate - speed*price*float64(c.Workers)
 }
 
 // A job that is alone gets the size of most worth: when it starts, and later, when the

@@ -468,7 +468,7 @@ func (r *round) scale(e *elastic) (d decision.Decision, ok bool) {
 		return d, false
 	case s.From == s.To && s.Why != decision.SizeLag:
 		return d, false
-	case s.Why != decision.SizeLag && now.Workers >= before && now.Workers < from.Workers && now.Model == from.Model:
+	case s.Why != decision.SizeLag && s.Why != decision.SizeStart && now.Workers >= before && now.Workers < from.Workers && now.Model == from.Model:
 		return d, false // it lost workers, and gets some of them back
 	}
 	d = decision.NewScale(r.cycle, &base.View, *s, r.policy.Name)

@@ -157,7 +157,8 @@ func (z *resizing) waysToStart(c *contender) {
 				c.ways = append(c.ways, way{cluster.JobSize{Model: conf.Model, Workers: conf.Workers}, conf.Spread, conf.Rate})
 			}
 		}
-		c.of.Left = z.left(c, j)
+		c.of.Done, c.of.Left = z.work(c, j)
+		c.of.Age = z.age(c)
 		return
 	}
 	gpus := int32(0)
@@ -179,39 +180,49 @@ func (z *resizing) waysToStart(c *contender) {
 	if left <= 0 {
 		left = z.rules.Left
 	}
-	c.of.Left = quantity.MulDiv(int64(gpus), left.Milliseconds(), 1)
+	c.of.Left, c.of.Age = quantity.MulDiv(int64(gpus), left.Milliseconds(), 1), z.age(c)
 }
 
-// left is what an elastic job has left to do, in milliseconds at a rate of 1000. It is
-// said how long it runs in its smallest configuration.
-func (z *resizing) left(c *contender, j *cluster.Job) int64 {
-	v := z.txn.View()
-	any := c.pods
+// any is one of a contender's pods.
+func (c *contender) any() cluster.PodID {
 	if len(c.now.pods) > 0 {
-		any = c.now.pods
+		return c.now.pods[0]
 	}
-	p := v.Pod(any[0])
+	return c.pods[0]
+}
+
+// age is how long a contender has been there, in milliseconds.
+func (z *resizing) age(c *contender) int64 {
+	return z.cycle.Now.Since(z.txn.Base().Pod(c.any()).Arrived).Milliseconds()
+}
+
+// work is what an elastic job has done and what it has left to do, in milliseconds at a
+// rate of 1000. It is said how long it runs in its smallest configuration.
+func (z *resizing) work(c *contender, j *cluster.Job) (done, left int64) {
+	v := z.txn.View()
+	p := v.Pod(c.any())
 	runs := v.ExpectedRun(p).Likely
 	if runs <= 0 {
 		runs = z.rules.Left
 	}
-	least, most := j.Configurations[0].Rate, int64(1000)
+	least, rate := j.Configurations[0].Rate, int64(1000)
 	for _, conf := range j.Configurations {
 		if conf.Workers == j.MinWorkers {
 			least = min(least, conf.Rate)
 		}
 		if conf.Model == c.now.Model && conf.Workers <= c.now.Workers {
-			most = conf.Rate
+			rate = conf.Rate
 		}
 	}
 	all := quantity.MulDiv(runs.Milliseconds(), least, 1000)
 	if j.Progress > 0 {
-		return quantity.MulDiv(all, int64(1000-j.Progress), 1000)
+		done = quantity.MulDiv(all, int64(j.Progress), 1000)
+		return done, all - done
 	}
-	if c.now.Workers == 0 {
-		return all
+	if c.now.Workers > 0 {
+		done = quantity.MulDiv(v.RanFor(p, z.cycle.Now).Milliseconds(), rate, 1000)
 	}
-	return max(all-quantity.MulDiv(v.RanFor(p, z.cycle.Now).Milliseconds(), most, 1000), 0)
+	return done, max(all-done, 0)
 }
 
 // restrict finds the jobs of queues that have more than their share, while others wait
@@ -283,7 +294,8 @@ func (z *resizing) waysToRun(c *contender) {
 			c.ways, at = c.ways[first:first+1], -1 // no more than its minimum
 		}
 	}
-	c.of = share.Sizing{Key: c.key, Now: at, Restart: z.restart(c, j), Left: z.left(c, j), Lasted: z.lasted(c, j)}
+	c.of = share.Sizing{Key: c.key, Now: at, Restart: z.restart(c, j), Lasted: z.lasted(c, j), Age: z.age(c)}
+	c.of.Done, c.of.Left = z.work(c, j)
 }
 
 // crowded says whether a job may not have more workers, since they would wait for each

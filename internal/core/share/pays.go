@@ -7,8 +7,7 @@ func (r SizeRules) Pays(j *Sizing, way int) bool {
 	if j.Now == nobody {
 		return true
 	}
-	r.Thrift, r.Crowd = 0, 0
-	worth := r.weighing(nil, 1).worths(j)
+	worth := (&weighing{SizeRules: r}).worths(j)
 	return worth[way] > worth[j.Now]
 }
 
