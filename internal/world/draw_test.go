@@ -199,8 +199,8 @@ func (c *town) addPod() {
 	e := world.PodAdded{
 		Name: fmt.Sprintf("pod-%d", c.serial), Request: requests[c.from.below(len(requests))],
 		Queue: []string{"", "", "root", "team"}[c.from.below(4)], Priority: int32(c.from.below(3)),
-		Group:    []string{"", "", "", "few", "many", "all"}[c.from.below(6)],
-		Kind: []string{"", "a", "b"}[c.from.below(3)], SLATotal: moment.Span(c.from.below(3)) * moment.Minute, Expected: moment.Span(c.from.below(4)) * moment.Minute,
+		Group: []string{"", "", "", "few", "many", "all"}[c.from.below(6)],
+		Kind:  []string{"", "a", "b"}[c.from.below(3)], SLATotal: moment.Span(c.from.below(3)) * moment.Minute, Expected: moment.Span(c.from.below(4)) * moment.Minute,
 	}
 	if e.Group == "" && c.from.below(4) == 0 {
 		e.Job = c.job()
