@@ -34,7 +34,7 @@ func (m *mason) fluid() []amounts {
 		c := &m.classes[i]
 		for r := range total {
 			total[r] += c.capacity[r]
-			capacities[i][r] = c.free[r]
+			capacities[i][r] = max(c.free[r], 0) // who is overdrawn has none to give
 		}
 	}
 	f := flow{capacities: capacities, prices: make([]amounts, len(m.classes)), load: make([]amounts, len(m.classes))}
@@ -181,8 +181,10 @@ func unlikely(x float64) float64 {
 const ln2 = 0.693147180559945309417232121458
 
 // exp and ln are written out so that every machine gives the same bits. exp holds
-// for arguments between -700 and 700, ln for positive ones.
+// for arguments between -700 and 700, and gives the ends for those beyond; ln holds for
+// positive ones.
 func exp(x float64) float64 {
+	x = min(max(x, -700), 700)
 	k := math.Floor(x/ln2 + 0.5)
 	r := x - float64(k*ln2)
 	sum := inverseFactorials[len(inverseFactorials)-1]

@@ -145,7 +145,7 @@ func (t *starving) add(f *filler, after []float64) {
 	for g := first; g < t.columns; g++ {
 		unused, weight := after[max(0, g-f.tenths)], f.weight
 		if regret := unused - t.least[g]; regret > 0 {
-			weight *= t.regret[min(len(t.regret)-1, int(regret))]
+			weight *= t.regret[int(min(regret, float64(len(t.regret)-1)))]
 		}
 		t.sum[g] += float64(weight * unused)
 		t.rate[g] += weight

@@ -67,7 +67,10 @@ func Worth(v *cluster.View, d *Demand) *cluster.Worth {
 	return m.out
 }
 
-func round(x float64) int64 { return int64(math.Round(x)) }
+// round goes no further than mostRounded: beyond that nothing is told apart any more.
+func round(x float64) int64 { return int64(math.Round(min(max(x, -mostRounded), mostRounded))) }
+
+const mostRounded = 1 << 50
 
 // request is a shape as the tables see it.
 func (m *mason) request(shape int) (s *cluster.Shape, devices int32, milli int64) {
