@@ -5,60 +5,76 @@ import (
 	"testing"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 )
 
-// Whatever quotients are like, and though that changes, eight of ten fall between the
-// low and the high one, and as many are below the likely one as above.
+// Whatever quotients are like, eight of ten fall between the low and the high one, and as
+// many are below the likely one as above; also where they come in bursts of a hundred
+// alike.
 func TestStartsHold(t *testing.T) {
 	from := chance.New(1)
 	uniform := func() float64 { return float64(from.Below(1_000_000)+1) / 1_000_001 }
+	burst := 0.0
 	for name, draw := range map[string]func(i int) float64{
 		"level":      func(int) float64 { return uniform() },
 		"heavy tail": func(int) float64 { return math.Pow(uniform(), -2) },
-		"drifting":   func(i int) float64 { return uniform() * math.Exp(5*math.Sin(float64(i)/3000)) },
-		"two kinds":  func(i int) float64 { return []float64{0.01, 100}[i/1000%2] * (0.5 + uniform()) },
+		"two kinds":  func(i int) float64 { return []float64{0.01, 100, 100}[i%3] * (0.5 + uniform()) },
+		"bursts": func(i int) float64 {
+			if i%100 == 0 {
+				burst = math.Exp(4*uniform() - 2)
+			}
+			return burst * (0.95 + 0.1*uniform())
+		},
 	} {
 		var s Starts
-		held, below, n := 0, 0, 20_000
+		held, below, n := 0, 0, 40_000
 		for i := range n {
-			w := s.Foretold(1, 2, false)
+			now := moment.Instant(i) * moment.Instant(moment.Day) / 100
 			q := draw(i)
-			c := s.Table().ByCell[1]
-			if milli := 1000 * q; milli >= float64(c.Low) && milli <= float64(c.High) {
-				held++
+			if c, known := s.Table(now).ByCell[1]; known {
+				if milli := 1000 * q; milli >= float64(c.Low) && milli <= float64(c.High) {
+					held++
+				}
+				if 1000*q <= float64(c.Likely) {
+					below++
+				}
 			}
-			if 1000*q <= float64(c.Likely) {
-				below++
+			if i%100 == 99 { // what was foretold on a day is over in the evening
+				for k := i - 99; k <= i; k++ {
+					s.Over(q, now, 1, 2)
+				}
+			} else if name != "bursts" {
+				s.Over(q, now, 1, 2)
 			}
-			w.Lasts(q / 2)
-			w.Over(q)
 		}
-		if share := float64(held) / float64(n); share < 0.75 || share > 0.85 {
-			t.Errorf("%s: %.3f within, want 0.75 to 0.85", name, share)
+		if share := float64(held) / float64(n); share < 0.72 || share > 0.88 {
+			t.Errorf("%s: %.3f within, want 0.72 to 0.88", name, share)
 		}
-		if share := float64(below) / float64(n); share < 0.45 || share > 0.55 {
+		if share := float64(below) / float64(n); share < 0.4 || share > 0.6 {
 			t.Errorf("%s: %.3f below the likely one, want half", name, share)
 		}
 	}
 }
 
-// A wait that lasts teaches before it is over, and each of its lessons once.
-func TestStartsLast(t *testing.T) {
+// A day counts as much as another, whatever came on it; nothing is said of few waits, and
+// days of a month ago are forgotten.
+func TestStartsGoByDays(t *testing.T) {
 	var s Starts
-	w := s.Foretold(1, 2, false)
-	before := s.Table().ByCell[1]
-	if more := w.Lasts(0.01); !more || s.Table().ByCell[1] != before {
-		t.Error("a wait that has just begun taught something, or has nothing more to teach")
+	for range leastWaits - 1 {
+		s.Over(1, 0, 1)
 	}
-	if more := w.Lasts(100); more {
-		t.Error("a wait of a hundred times what was foretold has more to teach")
+	if _, known := s.Table(0).ByCell[1]; known {
+		t.Errorf("something is said after %d waits", leastWaits-1)
 	}
-	after := s.Table().ByCell[1]
-	if after.Low <= before.Low || after.Likely <= before.Likely || after.High <= before.High {
-		t.Errorf("after a wait that lasts: %+v, before: %+v", after, before)
+	for range 1000 {
+		s.Over(1, 0, 1)
 	}
-	w.Lasts(200)
-	if w.Over(300); s.Table().ByCell[1].High != after.High || s.Table().ByCell[1].Runs != 1 {
-		t.Errorf("at its end: %+v, want %+v and one run", s.Table().ByCell[1], after)
+	s.Over(math.E, moment.Instant(moment.Day), 1)
+	c := s.Table(moment.Instant(moment.Day)).ByCell[1]
+	if c.Low != 975 || c.Likely != 1000 || c.High < 2750 || c.High > 2850 {
+		t.Errorf("a day of a thousand waits as foretold and one of a single longer one: %+v, want 1000, 1000 and e", c)
+	}
+	if c, known := s.Table(moment.Instant(moment.Day) * (daysKept + 1)).ByCell[1]; known {
+		t.Errorf("a month later: %+v, want nothing", c)
 	}
 }

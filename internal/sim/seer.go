@@ -50,12 +50,10 @@ type vision struct {
 
 // prophecy is what was said once.
 type prophecy struct {
-	at     moment.Instant
-	first  bool // when it came to wait
-	told   engine.Foretold
-	cell   when.Cell
-	wait   learn.Wait
-	taught bool
+	at    moment.Instant
+	first bool // when it came to wait
+	told  engine.Foretold
+	cell  when.Cell
 }
 
 // foresee prepares to look ahead, where the run asks for it.
@@ -131,16 +129,7 @@ func (s *seer) inLine(job int32) bool {
 // look tells all who wait anew when they start.
 func (s *seer) look() error {
 	jobs := slices.Sorted(maps.Keys(s.waits))
-	for _, job := range jobs {
-		v := s.waits[job]
-		for i := range v.told {
-			p := &v.told[i]
-			if !p.taught && s.now.Since(v.since) > countsFrom {
-				p.taught = !p.wait.Lasts(part(s.now.Since(p.at), p.cell.Base))
-			}
-		}
-	}
-	s.learner.beliefs.Starts = s.learned.Table()
+	s.learner.beliefs.Starts = s.learned.Table(s.now)
 	s.learner.stale = true
 	if err := s.tellRuns(); err != nil {
 		return err
@@ -164,7 +153,6 @@ func (s *seer) foretell(jobs []int32, first bool) {
 	for i, told := range engine.Foretell(snapshot, c, s.decider, &s.memo, pods, playsEach) {
 		p := prophecy{at: s.now, first: first, told: told}
 		p.cell = when.CellOf(&snapshot.View, snapshot.Pod(pods[i]), s.now, told.Played.Likely)
-		p.wait = s.learned.Foretold(p.cell.Own, p.cell.Any, !first)
 		v := s.waits[jobs[i]]
 		v.told = append(v.told, p)
 	}
@@ -186,7 +174,7 @@ func (s *seer) starts(job int32) {
 	counts := s.actor.lives[s.actor.jobs[job].lives[0]].arrived >= s.meter.from
 	for i := range v.told {
 		p := &v.told[i]
-		p.wait.Over(part(s.now.Since(p.at), p.cell.Base))
+		s.learned.Over(part(s.now.Since(p.at), p.cell.Base), s.now, p.cell.Own, p.cell.Any)
 		if counts {
 			s.tally.add(p, v.again, s.now)
 		}

@@ -21,18 +21,26 @@ type Correction struct {
 	Runs              int32 // how many waits it rests on
 }
 
-// Of returns the correction of the first cell that is known, else the prior one; ok is
-// false where there is none.
+// Of returns the correction of the cells that are known: as wide as they are together, with
+// the likely one of the first. Where none is, it is the prior one; ok is false where there
+// is none.
 func (s *Starts) Of(cells ...uint64) (c Correction, ok bool) {
 	if s == nil {
 		return c, false
 	}
 	for _, cell := range cells {
-		if c, known := s.ByCell[cell]; known {
-			return c, true
+		other, known := s.ByCell[cell]
+		switch {
+		case known && !ok:
+			c, ok = other, true
+		case known:
+			c.Low, c.High = min(c.Low, other.Low), max(c.High, other.High)
 		}
 	}
-	return s.Prior, s.Prior.High > 0
+	if !ok {
+		return s.Prior, s.Prior.High > 0
+	}
+	return c, true
 }
 
 // Times is a wait in thousandths, at least one microsecond.
