@@ -93,10 +93,7 @@ func TestReplayOfGroups(t *testing.T) {
 	tell(world.GroupAdded{Name: "b", Minimum: 2})
 	bound := 0
 	for number := range uint64(3) {
-		cycle := decision.Cycle{Number: number, Now: w.Now()}
-		snapshot := w.Snapshot()
-		plan := engine.Decide(snapshot, cycle, policy, nil)
-		record.Cycle(cycle, plan.Digest(&snapshot.View))
+		snapshot, plan := decided(record, w, policy, decision.Cycle{Number: number, Now: w.Now()})
 		for _, bundle := range plan.Bundles() {
 			tell(world.Acceptance(bundle))
 			for i := range bundle {
@@ -217,4 +214,12 @@ func FuzzReplay(f *testing.F) {
 		out, err := journal.Replay("j", bytes.NewReader(text), policyOf)
 		_ = fmt.Sprint(out, err)
 	})
+}
+
+// decided runs a cycle, and records it.
+func decided(record *journal.Writer, w *world.World, policy *engine.Policy, cycle decision.Cycle) (*cluster.Snapshot, decision.Plan) {
+	snapshot := w.Snapshot()
+	plan := engine.Decide(snapshot, cycle, policy, nil)
+	record.Cycle(cycle, plan.Digest(&snapshot.View))
+	return snapshot, plan
 }

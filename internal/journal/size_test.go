@@ -51,10 +51,7 @@ func TestReplayOfSizes(t *testing.T) {
 	for range 3 {
 		now = now.Add(20 * moment.Minute)
 		cycles++
-		cycle := decision.Cycle{Number: cycles, Now: now, Kind: decision.CycleReview}
-		snapshot := w.Snapshot()
-		plan := engine.Decide(snapshot, cycle, policy, nil)
-		record.Cycle(cycle, plan.Digest(&snapshot.View))
+		snapshot, plan := decided(record, w, policy, decision.Cycle{Number: cycles, Now: now, Kind: decision.CycleReview})
 		for _, bundle := range plan.Bundles() {
 			tell(world.Acceptance(bundle))
 			for i := range bundle {

@@ -113,24 +113,24 @@ func (e NodeCached) apply(w *World) error {
 type PrefetchDone struct{ Node, Artifact string }
 
 func (e PrefetchDone) apply(w *World) error {
-	id, c, at, err := w.fetchOf(e.Node, e.Artifact)
-	if err != nil {
-		return err
-	}
-	artifact := c.Coming[at].Artifact
-	c.Coming = slices.Delete(c.Coming, at, at+1)
-	c.Held = append(c.Held, cluster.Held{Artifact: artifact, Used: w.now})
-	w.ledger.SetCache(id, c)
-	return nil
+	return w.endFetch(e.Node, e.Artifact, true)
 }
 
 // PrefetchFailed says that an artifact does not come to a node.
 type PrefetchFailed struct{ Node, Artifact string }
 
 func (e PrefetchFailed) apply(w *World) error {
-	id, c, at, err := w.fetchOf(e.Node, e.Artifact)
+	return w.endFetch(e.Node, e.Artifact, false)
+}
+
+// endFetch ends what is on its way to a node: it has come, or will not.
+func (w *World) endFetch(node, name string, came bool) error {
+	id, c, at, err := w.fetchOf(node, name)
 	if err != nil {
 		return err
+	}
+	if artifact := c.Coming[at].Artifact; came {
+		c.Held = append(c.Held, cluster.Held{Artifact: artifact, Used: w.now})
 	}
 	c.Coming = slices.Delete(c.Coming, at, at+1)
 	w.ledger.SetCache(id, c)

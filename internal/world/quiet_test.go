@@ -80,12 +80,7 @@ func TestIdleStaysIdle(t *testing.T) {
 // says how many.
 func satisfy(t *testing.T, w *world.World, at moment.Instant) (hopeless int) {
 	t.Helper()
-	apply := func(e world.Event) {
-		t.Helper()
-		if err := w.Apply(at, e); err != nil {
-			t.Fatal(err)
-		}
-	}
+	apply := applying(t, w, at)
 	v := w.View()
 	for i := range v.Pods.Len() {
 		switch p := v.Pod(cluster.PodID(i)); p.Phase {
@@ -117,14 +112,7 @@ func BenchmarkQuiet(b *testing.B) {
 	w := world.New()
 	c := town{t: b, w: w}
 	for i := range nodes {
-		e := world.NodeAdded{
-			Name: fmt.Sprintf("node-%d", i), CPU: 128000, Memory: 1024 * quantity.GiB, Pods: 110,
-			Life: cluster.LifeReady, Authority: cluster.AuthorityAgent,
-		}
-		for k := range int32(8) {
-			e.Devices = append(e.Devices, world.Device{Model: "H100", Memory: 80 * quantity.GiB, Island: 0, NUMA: k / 4, Sharing: cluster.SharingSlices})
-		}
-		c.must(e)
+		c.must(h100Server(i))
 	}
 	c.must(world.QueueAdded{Name: "a", DeservedMilli: 4 * nodes * quantity.WholeGPU})
 	c.must(world.QueueAdded{Name: "b", DeservedMilli: 4 * nodes * quantity.WholeGPU})

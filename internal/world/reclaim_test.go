@@ -68,15 +68,20 @@ func settle(t testing.TB, w *world.World, at moment.Instant, number uint64, most
 	return most
 }
 
-// carryOut accepts a plan, lets those go who have to, and then binds.
-func carryOut(t testing.TB, w *world.World, at moment.Instant, plan *decision.Plan) {
-	t.Helper()
-	apply := func(e world.Event) {
+// applying returns what applies events that are sound, at an instant.
+func applying(t testing.TB, w *world.World, at moment.Instant) func(world.Event) {
+	return func(e world.Event) {
 		t.Helper()
 		if err := w.Apply(at, e); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// carryOut accepts a plan, lets those go who have to, and then binds.
+func carryOut(t testing.TB, w *world.World, at moment.Instant, plan *decision.Plan) {
+	t.Helper()
+	apply := applying(t, w, at)
 	bundles := plan.Bundles()
 	var leave, resized []cluster.PodID
 	for _, bundle := range bundles {

@@ -13,6 +13,18 @@ import (
 	"github.com/headrace-dev/headrace/internal/world"
 )
 
+// h100Server is a node of eight GPUs whose agent gives them out.
+func h100Server(i int) world.NodeAdded {
+	e := world.NodeAdded{
+		Name: fmt.Sprintf("node-%d", i), CPU: 128000, Memory: 1024 * quantity.GiB, Pods: 110,
+		Life: cluster.LifeReady, Authority: cluster.AuthorityAgent,
+	}
+	for k := range int32(8) {
+		e.Devices = append(e.Devices, world.Device{Model: "H100", Memory: 80 * quantity.GiB, Island: 0, NUMA: k / 4, Sharing: cluster.SharingSlices})
+	}
+	return e
+}
+
 // tenants returns a world of 1,000 nodes of eight GPUs with queues in departments of
 // ten, that deserve all of it together and run on all but some GPUs: half of the
 // queues run twice what they deserve, the others nothing. All of them have jobs
@@ -27,14 +39,7 @@ func tenants(b testing.TB, queues, waiting, room int) *world.World {
 		}
 	}
 	for i := range nodes {
-		e := world.NodeAdded{
-			Name: fmt.Sprintf("node-%d", i), CPU: 128000, Memory: 1024 * quantity.GiB, Pods: 110,
-			Life: cluster.LifeReady, Authority: cluster.AuthorityAgent,
-		}
-		for k := range int32(8) {
-			e.Devices = append(e.Devices, world.Device{Model: "H100", Memory: 80 * quantity.GiB, Island: 0, NUMA: k / 4, Sharing: cluster.SharingSlices})
-		}
-		apply(e)
+		apply(h100Server(i))
 	}
 	for i := range queues {
 		department := fmt.Sprintf("department-%d", i/10)
