@@ -90,7 +90,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 		r.foretell()
 	}
 
-	// 7. The plan is the net difference.
+	// 7. The plan is the net difference, and what is to be fetched for it.
 	return r.plan()
 }
 
