@@ -11,11 +11,11 @@ func (v *View) Digest() uint64 { return v.digest(true) }
 func (v *View) Committed() uint64 { return v.digest(false) }
 
 func (v *View) digest(beliefs bool) uint64 {
-	sum := uint64(0)
+	sum, asked := uint64(0), v.askedFor()
 	for i := range v.Nodes.Len() {
 		n := v.Node(NodeID(i))
 		if n.Life != LifeOff {
-			sum += chance.Hash(1, n.Key, n.State, uint64(n.DrainUntil), n.Residents, uint64(n.FreeMilli), uint64(n.IdleDevices), uint64(len(n.Pods))) + v.companyDigest(n.Company)*n.Key + v.cacheDigest(n.Cache, beliefs)*n.Key
+			sum += chance.Hash(1, n.Key, n.State, uint64(n.DrainUntil), n.Residents, uint64(n.FreeMilli), uint64(n.IdleDevices), uint64(len(n.Pods))) + v.companyDigest(n.Company, asked)*n.Key + v.cacheDigest(n.Cache, beliefs)*n.Key
 		}
 	}
 	for i := range v.Pods.Len() {

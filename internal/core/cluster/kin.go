@@ -178,13 +178,43 @@ func (c *Company) equal(d *Company) bool {
 	return slices.Equal(c.Members, d.Members) && slices.Equal(c.Apart, d.Apart) && slices.Equal(c.Ports, d.Ports)
 }
 
-// companyDigest hashes a company by names and numbers; nil is zero.
-func (v *View) companyDigest(c *Company) uint64 {
+// askedFor says which crowds some pod's relations go by. Those that only pods which are
+// gone asked about are counted still, and mean nothing.
+func (v *View) askedFor() []bool {
+	asked := make([]bool, v.Crowds.Len())
+	note := func(id CrowdID) {
+		if id != None {
+			asked[id] = true
+		}
+	}
+	for i := range v.Pods.Len() {
+		p := v.Pod(PodID(i))
+		if p.Phase == PhaseGone || p.Kin == 0 {
+			continue
+		}
+		k := v.Kin(p.Kin)
+		note(k.Near.Crowd)
+		for _, a := range k.Apart {
+			note(a.Crowd)
+		}
+		for _, s := range k.Spread {
+			note(s.Crowd)
+		}
+	}
+	return asked
+}
+
+// companyDigest hashes a company by names and numbers, of the crowds that are asked for;
+// nothing is zero.
+func (v *View) companyDigest(c *Company, asked []bool) uint64 {
 	if c == nil {
 		return 0
 	}
 	sum := uint64(0)
 	for _, h := range c.Members {
+		if !asked[h.Crowd] {
+			continue
+		}
 		sum += chance.Hash(8, v.Crowds.At(int32(h.Crowd)).Key, uint64(h.All), uint64(h.Staying))
 		if h.Coming != 0 {
 			sum += chance.Hash(11, v.Crowds.At(int32(h.Crowd)).Key, uint64(h.Coming))
@@ -195,6 +225,9 @@ func (v *View) companyDigest(c *Company) uint64 {
 	}
 	for _, p := range c.Ports {
 		sum += chance.Hash(10, chance.HashString(v.Symbols.Text(p.IP)), chance.HashString(v.Symbols.Text(p.Protocol)), uint64(p.Number))
+	}
+	if sum == 0 {
+		return 0
 	}
 	return chance.Mix(sum)
 }
