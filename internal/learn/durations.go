@@ -72,21 +72,18 @@ func (d *Durations) Observe(kind cluster.Symbol, run Run) bool {
 	d.runs.size = runWindow
 	d.runs.add(kind, run)
 	after := d.forecast(kind)
-	return !after.Equal(&before.Duration)
+	return !after.Equal(&before)
 }
 
 // Of returns the forecast of one kind.
-func (d *Durations) Of(kind cluster.Symbol) cluster.Duration { return d.forecast(kind).Duration }
-
-// forecast is one, on the way to the table.
-type forecast struct{ cluster.Duration }
+func (d *Durations) Of(kind cluster.Symbol) cluster.Duration { return d.forecast(kind) }
 
 // foresee goes by the runs that began of late, those that go on too: each of them counts
 // as an equal part of all that were longer than it is by now (Efron's way to the
 // estimator of Kaplan and Meier); where none was, it will be twice as long. Of late is
 // since half of those seen to end began: more of those that began before go on only
 // because they are long.
-func (f *forecast) foresee(ended, going []Run) {
+func foresee(f *cluster.Duration, ended, going []Run) {
 	if len(going) == 0 {
 		return
 	}
@@ -150,13 +147,13 @@ func (f *forecast) foresee(ended, going []Run) {
 }
 
 // forecast is the mean over the window, the mean distance from it, and what was seen.
-func (d *Durations) forecast(kind cluster.Symbol) forecast {
+func (d *Durations) forecast(kind cluster.Symbol) cluster.Duration {
 	ring := make([]moment.Span, len(d.runs.last[kind]))
 	for i, run := range d.runs.last[kind] {
 		ring[i] = run.Took
 	}
 	if len(ring) == 0 {
-		return forecast{}
+		return cluster.Duration{}
 	}
 	n := moment.Span(len(ring))
 	mean, rest := moment.Span(0), moment.Span(0)
@@ -173,7 +170,7 @@ func (d *Durations) forecast(kind cluster.Symbol) forecast {
 	out.Low, out.Likely, out.High = spread(ring)
 	slices.Sort(ring)
 	out.Seen = ring
-	return forecast{out}
+	return out
 }
 
 // Table returns the forecasts of all kinds. It is told of runs that go on: what has ended
@@ -183,8 +180,8 @@ func (d *Durations) Table(going map[cluster.Symbol][]Run) *cluster.Durations {
 	out := &cluster.Durations{ByKind: make(map[cluster.Symbol]cluster.Duration, len(d.runs.last))}
 	for kind := range maps.Keys(d.runs.last) { // order: a map is filled
 		f := d.forecast(kind)
-		f.foresee(d.runs.last[kind], going[kind])
-		out.ByKind[kind] = f.Duration
+		foresee(&f, d.runs.last[kind], going[kind])
+		out.ByKind[kind] = f
 	}
 	if len(d.kept.last) > 0 {
 		out.ByOwner = make(map[uint64]cluster.Record, len(d.kept.last))

@@ -285,8 +285,6 @@ func (b *Beliefs) Check(v *View) error {
 			if d.Low < 0 || d.Likely < d.Low || d.High < d.Likely {
 				return fmt.Errorf("duration of kind %q: low %v, likely %v, high %v: must not be negative, and in order", v.Symbols.Text(kind), d.Low, d.Likely, d.High)
 			}
-		}
-		for kind, d := range b.Durations.ByKind { // order: one that is wrong is enough
 			if len(d.Seen) > 0 && (d.Seen[0] < 0 || !slices.IsSorted(d.Seen)) {
 				return fmt.Errorf("duration of kind %q: runs %v: must not be negative, and in order", v.Symbols.Text(kind), d.Seen)
 			}

@@ -97,6 +97,22 @@ func (c *Cache) Takes(a *Artifact) moment.Span {
 	return moment.Span(quantity.MulDiv(int64(a.Size), int64(moment.Second), int64(max(c.Rates[a.Sort], 1))))
 }
 
+// FetchTimes is how long artifacts take that are still to come, by sort.
+type FetchTimes [ArtifactSorts]moment.Span
+
+// Total is how long all of them take: those of different sorts side by side, or one after
+// the other.
+func (t *FetchTimes) Total(beside bool) (span moment.Span) {
+	for _, takes := range t {
+		if beside {
+			span = max(span, takes)
+		} else {
+			span += takes
+		}
+	}
+	return span
+}
+
 // Artifact returns an artifact for reading.
 func (v *View) Artifact(id ArtifactID) *Artifact { return v.Artifacts.At(int32(id)) }
 

@@ -212,10 +212,14 @@ func (r *round) others(all []waiter) (out []cluster.PodID) {
 	return out
 }
 
-func (r *round) end(pod cluster.PodID) {
-	if node := r.txn.View().Pod(pod).Placement.Node; r.txn.Finish(pod) {
-		r.memo.touch(node)
+// end lets a pod end in the transaction; false where it holds nothing.
+func (r *round) end(pod cluster.PodID) bool {
+	node := r.txn.View().Pod(pod).Placement.Node
+	if !r.txn.Finish(pod) {
+		return false
 	}
+	r.memo.touch(node)
+	return true
 }
 
 // tie finds who waits for whom.

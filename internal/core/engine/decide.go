@@ -13,6 +13,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/share"
 	"github.com/headrace-dev/headrace/internal/core/tidy"
@@ -37,7 +38,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 
 	// 3. What was lent until now comes back first of all. Then share: whose turn is it,
 	// among those for whom there is room at all?
-	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len()), roomy: make([]uint64, s.Shapes.Len())}
+	r := newRound(t, c, p, m)
 	line := inLine(&s.View, c)
 	if r.reserves() && len(line) > 0 {
 		r.openBook(line)
@@ -94,13 +95,23 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	return r.plan()
 }
 
+func newRound(t *cluster.Txn, c decision.Cycle, p *Policy, m *Memo) round {
+	shapes := t.Base().Shapes.Len()
+	return round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, shapes), roomy: make([]uint64, shapes)}
+}
+
 // compare is the default order: grade (priority, then how long it has run, in tiers),
 // urgency, arrival, name.
 func (p *Policy) compare(v *cluster.View, c decision.Cycle, a, b cluster.PodID) int {
 	x, y := v.Pod(a), v.Pod(b)
+	return cmp.Or(-cmp.Compare(p.gradeOf(v, x, c.Now), p.gradeOf(v, y, c.Now)), compareAlike(v, c.Now, a, b))
+}
+
+// compareAlike is compare for pods of one grade.
+func compareAlike(v *cluster.View, now moment.Instant, a, b cluster.PodID) int {
+	x, y := v.Pod(a), v.Pod(b)
 	return cmp.Or(
-		-cmp.Compare(p.gradeOf(v, x, c.Now), p.gradeOf(v, y, c.Now)),
-		-rank.CompareUrgency(x, y, c.Now),
+		-rank.CompareUrgency(x, y, now),
 		cmp.Compare(x.Arrived, y.Arrived),
 		cmp.Compare(x.Key, y.Key),
 		cmp.Compare(a, b))

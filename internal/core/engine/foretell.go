@@ -88,7 +88,7 @@ func Foretell(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo, pods []
 	t.At(c.Now)
 	m.sync(&s.View, c, p)
 	defer m.close(t)
-	r := round{txn: t, cycle: c, policy: p, memo: m, full: make([]*decision.Reason, s.Shapes.Len()), roomy: make([]uint64, s.Shapes.Len())}
+	r := newRound(t, c, p, m)
 	line := inLine(&s.View, c)
 	r.muster(line)
 	o := r.lookOut(line, pods, max(plays, 1))

@@ -123,9 +123,7 @@ func (z *resizing) replace(c *contender) bool {
 		return false
 	}
 	z.waysToRun(c)
-	for k := range c.ways {
-		c.of.Ways = append(c.of.Ways, z.asWay(c, &c.ways[k]))
-	}
+	z.listWays(c)
 	gain := int64(max(lag.Busy-lag.Others, lag.Others-lag.Busy)) * 1000 / int64(max(lag.Busy, lag.Others))
 	away := v.Pod(lag.Pod).Placement.Node
 	if len(c.pods) > 0 && z.rules.Rules.Repays(&c.of, gain) && z.try(func() bool {

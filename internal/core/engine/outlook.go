@@ -9,7 +9,6 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
-	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/share"
 	"github.com/headrace-dev/headrace/internal/core/when"
 	"github.com/headrace-dev/headrace/internal/core/yield"
@@ -119,11 +118,10 @@ func (o *outlook) numbers(pod cluster.PodID) (first, then int64) {
 
 // compare is that of the policy, by the grades at hand.
 func (o *outlook) compare(a, b cluster.PodID) int {
-	x, y := o.base.Pod(a), o.base.Pod(b)
 	if g := cmp.Compare(o.grades[b], o.grades[a]); g != 0 {
 		return g
 	}
-	return cmp.Or(-rank.CompareUrgency(x, y, o.cycle.Now), cmp.Compare(x.Arrived, y.Arrived), cmp.Compare(x.Key, y.Key), cmp.Compare(a, b))
+	return compareAlike(o.base, o.cycle.Now, a, b)
 }
 
 // window is when one of the line starts.
@@ -268,8 +266,7 @@ func (p *playing) step(at moment.Instant, events []ending) {
 			p.loose = append(p.loose, e.pod)
 			p.loosen(e.pod, of, at)
 		case e.at == of.ends:
-			if node := p.txn.View().Pod(e.pod).Placement.Node; p.txn.Finish(e.pod) {
-				p.memo.touch(node)
+			if p.end(e.pod) {
 				p.used(p.base.Pod(e.pod).Spec.Queue)
 			}
 		}
@@ -352,10 +349,7 @@ func (p *playing) started(id cluster.PodID, at moment.Instant) {
 			p.asking[shape]--
 		}
 	}
-	ran := moment.Span(0)
-	if row.Spec.Expected <= 0 {
-		ran = row.Ran
-	}
+	ran := when.RanBefore(row)
 	lasts, varies := when.Run(p.base, row, ran, p.draw(id))
 	p.varied = p.varied || varies
 	of := run{began: at, ran: ran, ends: moment.Never, bound: at, moved: row.Displaced > 0}

@@ -361,9 +361,7 @@ func (r *round) foreseeUnit(out *when.Reservation, steps []when.Step) {
 // pass lets what happens at an instant happen.
 func (r *round) pass(step *when.Step) {
 	for _, id := range step.Ends {
-		if node := r.txn.View().Pod(id).Placement.Node; r.txn.Finish(id) {
-			r.memo.touch(node)
-		}
+		r.end(id)
 	}
 	for i := range step.Starts {
 		if r.txn.Place(step.Starts[i].Pod, step.Starts[i].Place) == nil {

@@ -72,8 +72,12 @@ func (z *resizing) carry() {
 				c.may = c.now.Workers - to.Workers
 			}
 		}
-		if c.may = min(c.may, int32(len(z.evictable(c)))); c.may > 0 {
-			for _, pod := range z.evictable(c) {
+		if c.may == 0 {
+			continue
+		}
+		evictable := z.evictable(c)
+		if c.may = min(c.may, int32(len(evictable))); c.may > 0 {
+			for _, pod := range evictable {
 				z.owners[pod] = c
 			}
 		}

@@ -205,13 +205,10 @@ func (z *resizing) work(c *contender, j *cluster.Job) (done, left int64) {
 	if runs <= 0 {
 		runs = z.rules.Left
 	}
-	least, rate := j.Configurations[0].Rate, int64(1000)
+	least := j.Configurations[0].Rate
 	for _, conf := range j.Configurations {
 		if conf.Workers == j.MinWorkers {
 			least = min(least, conf.Rate)
-		}
-		if conf.Model == c.now.Model && conf.Workers <= c.now.Workers {
-			rate = conf.Rate
 		}
 	}
 	all := quantity.MulDiv(runs.Milliseconds(), least, 1000)
@@ -220,9 +217,21 @@ func (z *resizing) work(c *contender, j *cluster.Job) (done, left int64) {
 		return done, all - done
 	}
 	if c.now.Workers > 0 {
-		done = quantity.MulDiv(v.RanFor(p, z.cycle.Now).Milliseconds(), rate, 1000)
+		done = quantity.MulDiv(v.RanFor(p, z.cycle.Now).Milliseconds(), c.rateNow(j, 1000), 1000)
 	}
 	return done, max(all-done, 0)
+}
+
+// rateNow is how fast a job runs: as in its largest configuration that it has the workers
+// for; unless it has none.
+func (c *contender) rateNow(j *cluster.Job, unless int64) int64 {
+	rate := unless
+	for _, conf := range j.Configurations {
+		if conf.Model == c.now.Model && conf.Workers <= c.now.Workers {
+			rate = conf.Rate
+		}
+	}
+	return rate
 }
 
 // restrict finds the jobs of queues that have more than their share, while others wait
@@ -256,12 +265,7 @@ func (z *resizing) restrict() {
 func (z *resizing) waysToRun(c *contender) {
 	v := z.txn.View()
 	j, least := v.Job(c.job), v.Group(c.group).Minimum
-	rate, total := int64(1), c.now.Workers+int32(len(c.pods))
-	for _, conf := range j.Configurations {
-		if conf.Model == c.now.Model && conf.Workers <= c.now.Workers {
-			rate = conf.Rate
-		}
-	}
+	total := c.now.Workers + int32(len(c.pods))
 	calm := j.Sizing.Resized > 0 && j.Sizing.Resized.Add(z.rules.Calm) > z.cycle.Now
 	evictable := z.evictable(c)
 	crowded := z.crowded(j)
@@ -283,7 +287,7 @@ func (z *resizing) waysToRun(c *contender) {
 		}
 	}
 	// Of each class, the first way is the one of fewest GPUs.
-	now := way{c.now.JobSize, 0, rate}
+	now := way{c.now.JobSize, 0, c.rateNow(j, 1)}
 	at := 0
 	for at < len(c.ways) && (c.ways[at].Model != now.Model || c.ways[at].Workers < now.Workers) {
 		at++
@@ -376,21 +380,23 @@ func (z *resizing) choose() {
 	}
 	all := make([]share.Sizing, len(z.who))
 	for i, c := range z.who {
+		z.listWays(c)
 		all[i] = c.of
-		for k := range c.ways {
-			all[i].Ways = append(all[i].Ways, z.asWay(c, &c.ways[k]))
-		}
 		if c.now.Workers > 0 {
 			z.room[z.classOf(c.now.Model)] += int64(z.gpus(c, c.now.Workers))
 		}
 	}
 	for i, choice := range share.Sizes(z.room, all, z.rules.Rules) {
-		z.who[i].choice, z.who[i].of = choice, all[i]
+		z.who[i].choice = choice
 	}
 }
 
-func (z *resizing) asWay(c *contender, w *way) share.Way {
-	return share.Way{Class: z.classOf(w.Model), GPUs: z.gpus(c, w.Workers), Rate: w.rate}
+// listWays tells the ways of a contender as share knows them.
+func (z *resizing) listWays(c *contender) {
+	for i := range c.ways {
+		w := &c.ways[i]
+		c.of.Ways = append(c.of.Ways, share.Way{Class: z.classOf(w.Model), GPUs: z.gpus(c, w.Workers), Rate: w.rate})
+	}
 }
 
 func (z *resizing) classOf(model cluster.Symbol) int32 {

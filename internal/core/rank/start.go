@@ -13,7 +13,7 @@ func Fetching(v *cluster.View, artifacts []cluster.ArtifactID, node cluster.Node
 	if c == nil {
 		return 0, false
 	}
-	var sorts [cluster.ArtifactSorts]moment.Span
+	var times cluster.FetchTimes
 	for _, id := range artifacts {
 		if c.Find(id) >= 0 {
 			continue
@@ -23,35 +23,21 @@ func Fetching(v *cluster.View, artifacts []cluster.ArtifactID, node cluster.Node
 		if at := c.Awaits(id); at >= 0 {
 			takes = max(takes-max(now.Since(c.Coming[at].Since), 0), 0)
 		}
-		sorts[a.Sort] += takes
+		times[a.Sort] += takes
 	}
-	for _, takes := range sorts {
-		if beside {
-			span = max(span, takes)
-		} else {
-			span += takes
-		}
-	}
-	return span, true
+	return times.Total(beside), true
 }
 
 // Cold is how long a start on a node would wait if nothing of it were there.
-func Cold(v *cluster.View, artifacts []cluster.ArtifactID, node cluster.NodeID, beside bool) (span moment.Span) {
+func Cold(v *cluster.View, artifacts []cluster.ArtifactID, node cluster.NodeID, beside bool) moment.Span {
 	c := v.Node(node).Cache
 	if c == nil {
 		return 0
 	}
-	var sorts [cluster.ArtifactSorts]moment.Span
+	var times cluster.FetchTimes
 	for _, id := range artifacts {
 		a := v.Artifact(id)
-		sorts[a.Sort] += c.Takes(a)
+		times[a.Sort] += c.Takes(a)
 	}
-	for _, takes := range sorts {
-		if beside {
-			span = max(span, takes)
-		} else {
-			span += takes
-		}
-	}
-	return span
+	return times.Total(beside)
 }

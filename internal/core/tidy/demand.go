@@ -28,7 +28,7 @@ func (s *Search) Improve() *Set {
 			if s.GaveUp() {
 				break
 			}
-			if base := s.base.Pod(pod); base.Placement.Node != id || !base.Phase.Charged() || !s.hands.Roomy(pod) {
+			if !s.stood(pod, id) || !s.hands.Roomy(pod) {
 				continue
 			}
 			price, ok := s.PriceOf(pod)
@@ -57,7 +57,7 @@ func (s *Search) improvement(pod cluster.PodID, from cluster.NodeID, price int64
 			return false
 		}
 		set.Worth = -s.hands.Worth(pod, from)
-		if s.settle(set) {
+		if s.settle(set, anywhere) {
 			set.Gain = quantity.MulDiv(set.Worth, int64(s.rules.Horizon), 1000*int64(moment.Second))
 		}
 		return false

@@ -49,7 +49,7 @@ func (s *Search) fieldOf(id cluster.NodeID, shape *cluster.Shape) field {
 			continue
 		}
 		p := v.Pod(pod)
-		if base := s.base.Pod(pod); base.Placement.Node != id || !base.Phase.Charged() {
+		if !s.stood(pod, id) {
 			continue // it came in this cycle
 		}
 		price, ok := s.PriceOf(pod)

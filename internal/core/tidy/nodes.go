@@ -42,7 +42,7 @@ func (s *Search) leavable() []Set {
 		stays := false
 		for _, pod := range n.Pods {
 			price, ok := s.PriceOf(pod)
-			if base := s.base.Pod(pod); !ok || base.Placement.Node != id || !base.Phase.Charged() {
+			if !ok || !s.stood(pod, id) {
 				stays = true
 				break
 			}
@@ -65,23 +65,7 @@ func (s *Search) gainOfNode(n *cluster.Node) int64 {
 }
 
 func (s *Search) vacate(set *Set) bool {
-	for i := range set.Moves {
-		if !s.hands.Lift(set.Moves[i].Pod) {
-			return false
-		}
-	}
-	s.largestFirst(set.Moves)
-	for i := range set.Moves {
-		m := &set.Moves[i]
-		to, _ := s.hands.Settle(m.Pod, func(node cluster.NodeID) bool {
-			return node != m.From && len(s.base.Node(node).Pods) > 0 && s.hands.Still(node)
-		})
-		if to == cluster.None {
-			return false
-		}
-		m.To = to
-	}
-	return true
+	return s.lift(set) && s.settle(set, func(node cluster.NodeID) bool { return len(s.base.Node(node).Pods) > 0 })
 }
 
 // bears says whether budgets bear moves together.

@@ -87,7 +87,6 @@ func New(t *cluster.Txn, c decision.Cycle, r Rules, h Hands) *Search {
 		s.budget = c.Budget
 	}
 	s.left = s.budget
-	s.allowed = s.rules.AtOnce
 	if r.PerHour > 0 {
 		s.allowed = max(r.PerHour-t.Base().MovedSince(c.Now, moment.Hour), 0)
 	} else {
@@ -281,7 +280,7 @@ func (s *Search) perform(g *Goal, set *Set) bool {
 	if !s.hands.Put(g.Pod, set.Node) {
 		return false
 	}
-	return s.settle(set)
+	return s.settle(set, anywhere)
 }
 
 // Carry makes the moves of a set and places its goal; or, where the set is out of date,
@@ -298,12 +297,7 @@ func (s *Search) Carry(g *Goal, set *Set) bool {
 // changes.
 func (s *Search) Move(set *Set, take func() bool) bool {
 	done := s.hands.Attempt(func() bool {
-		for i := range set.Moves {
-			if !s.hands.Lift(set.Moves[i].Pod) {
-				return false
-			}
-		}
-		return take() && s.settle(set)
+		return s.lift(set) && take() && s.settle(set, anywhere)
 	})
 	if done {
 		s.note(set)
@@ -311,12 +305,31 @@ func (s *Search) Move(set *Set, take func() bool) bool {
 	return done
 }
 
-// settle places those who were lifted, the largest first, and writes down where.
-func (s *Search) settle(set *Set) bool {
+// stood says whether a pod was on a node when the cycle began.
+func (s *Search) stood(pod cluster.PodID, node cluster.NodeID) bool {
+	p := s.base.Pod(pod)
+	return p.Placement.Node == node && p.Phase.Charged()
+}
+
+// lift takes all who move off their nodes, or says that it cannot.
+func (s *Search) lift(set *Set) bool {
+	for i := range set.Moves {
+		if !s.hands.Lift(set.Moves[i].Pod) {
+			return false
+		}
+	}
+	return true
+}
+
+func anywhere(cluster.NodeID) bool { return true }
+
+// settle places those who were lifted on nodes that pass, the largest first, and writes
+// down where.
+func (s *Search) settle(set *Set, pass func(cluster.NodeID) bool) bool {
 	s.largestFirst(set.Moves)
 	for i := range set.Moves {
 		m := &set.Moves[i]
-		to, worth := s.hands.Settle(m.Pod, func(node cluster.NodeID) bool { return node != m.From && s.hands.Still(node) })
+		to, worth := s.hands.Settle(m.Pod, func(node cluster.NodeID) bool { return node != m.From && pass(node) && s.hands.Still(node) })
 		if to == cluster.None {
 			return false
 		}

@@ -1,6 +1,8 @@
 package warm
 
 import (
+	"slices"
+
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
@@ -40,38 +42,23 @@ type gaps struct {
 }
 
 func (g *gaps) lacks(id cluster.ArtifactID) bool {
-	for _, other := range g.come {
-		if other == id {
-			return false
-		}
+	if slices.Contains(g.come, id) {
+		return false
 	}
-	for _, other := range g.gone {
-		if other == id {
-			return true
-		}
-	}
-	return g.cache.Find(id) < 0 && g.cache.Awaits(id) < 0
+	return slices.Contains(g.gone, id) || g.cache.Find(id) < 0 && g.cache.Awaits(id) < 0
 }
 
 // wait is how long a start waits on a node with gaps, in milliseconds: artifacts of
 // different sorts come side by side.
 func (s *Search) wait(needs []cluster.ArtifactID, g *gaps) int64 {
-	var sorts [cluster.ArtifactSorts]moment.Span
+	var times cluster.FetchTimes
 	for _, id := range needs {
 		if g.lacks(id) {
 			a := s.view().Artifact(id)
-			sorts[a.Sort] += g.cache.Takes(a)
+			times[a.Sort] += g.cache.Takes(a)
 		}
 	}
-	span := moment.Span(0)
-	for _, takes := range sorts {
-		if s.rules.Beside {
-			span = max(span, takes)
-		} else {
-			span += takes
-		}
-	}
-	return int64(span / moment.Millisecond)
+	return int64(times.Total(s.rules.Beside) / moment.Millisecond)
 }
 
 // copies counts the nodes that hold, or await, all that a kind needs, by the artifact

@@ -28,10 +28,7 @@ func EndAt(v *cluster.View, p *cluster.Pod, ran moment.Span, now moment.Instant,
 
 // EndsAfter is when a pod would end that starts at an instant.
 func EndsAfter(v *cluster.View, p *cluster.Pod, at moment.Instant) moment.Instant {
-	ran := moment.Span(0)
-	if p.Spec.Expected <= 0 {
-		ran = p.Ran
-	}
+	ran := RanBefore(p)
 	lasts, _ := Run(v, p, ran, Half)
 	if lasts <= 0 {
 		return moment.Never

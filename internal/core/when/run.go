@@ -59,6 +59,14 @@ func Ran(v *cluster.View, p *cluster.Pod, now moment.Instant) moment.Span {
 	return ran
 }
 
+// RanBefore is Ran for a pod that begins anew: what its attempts before had.
+func RanBefore(p *cluster.Pod) moment.Span {
+	if p.Spec.Expected > 0 {
+		return 0
+	}
+	return p.Ran
+}
+
 // began is when the attempt of a pod began; now for one that has yet to.
 func began(p *cluster.Pod, now moment.Instant) moment.Instant {
 	switch {
