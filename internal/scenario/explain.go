@@ -70,7 +70,7 @@ func (in *interp) outlook(v *cluster.View, id cluster.PodID) (text string) {
 // binding is what keeps a pod of a shape from every node, or its group from
 // starting.
 func (in *interp) binding(v *cluster.View, id cluster.PodID, shape cluster.ShapeID) decision.Reason {
-	if in.policy.Reserve != engine.ReserveOff {
+	if in.policy.Reserve != engine.ReserveOff || len(v.Pod(id).Spec.Artifacts) > 0 {
 		return in.nextReason(id)
 	}
 	if group := v.Pod(id).Spec.Group; group != cluster.None {

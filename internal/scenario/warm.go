@@ -105,7 +105,7 @@ func (in *interp) warmly(words []string) error {
 		return nil
 	}
 	rules := warm.Default()
-	rules.Beside, rules.Ahead = false, false
+	rules.Beside, rules.First, rules.Ahead = false, false, false
 	second := rules.Second
 	rules.Second = 0
 	for _, word := range words {
@@ -117,10 +117,12 @@ func (in *interp) warmly(words []string) error {
 			rules.Second = second
 		case "beside":
 			rules.Beside = true
+		case "first":
+			rules.Beside, rules.First = true, true
 		case "ahead":
 			rules.Ahead = true
 		default:
-			return fmt.Errorf("policy %s: field warm: value %q: want off, or some of place, beside, ahead with commas", in.policy.Name, word)
+			return fmt.Errorf("policy %s: field warm: value %q: want off, or some of place, beside, first, ahead with commas", in.policy.Name, word)
 		}
 	}
 	in.policy = in.policy.Warming(&rules)

@@ -34,6 +34,9 @@ func Ingredients() []Ingredient {
 		{"prefetch", "images and weights fetched beside the pod's own pulls and ahead of them", func(r *run) {
 			r.warms(func(w *warm.Rules) { w.Beside, w.Ahead = false, false })
 		}},
+		{"fetch-first", "pods that wait without a place while what they lack is fetched", func(r *run) {
+			r.warms(func(w *warm.Rules) { w.First = false })
+		}},
 	}
 }
 

@@ -73,12 +73,13 @@ const (
 	RoomReserved    // there is room, which is reserved for others whose turn was earlier
 	SizeReached     // its job runs with as many workers as were chosen for it
 	Knot            // it waits for what another group holds, and that, or one after it, for what its group holds
+	Fetching        // what it needs is on its way to the node that it would go to
 )
 
 // LeavingHelps says whether somebody's leaving may undo what binds.
 func (c Code) LeavingHelps() bool {
 	switch c {
-	case QueueLimit, PolicyWaits, RoomReserved, GaveUp, Fits, VictimsLeave, BackingOff:
+	case QueueLimit, PolicyWaits, RoomReserved, GaveUp, Fits, VictimsLeave, BackingOff, Fetching:
 		return false
 	}
 	return c.Future() == AfterRoom
@@ -137,10 +138,11 @@ type Reason struct {
 	// budgets or protection keep them.
 	Guarded int32
 	// Domain is the one that came closest, where members must share one; for SetAside,
-	// the node that refused last.
+	// the node that refused last; for Fetching, the node that it would go to.
 	Domain cluster.Spot
 	// Until is when the waiting is over at the latest: for VictimsLeave, until when the
-	// room is held; for BackingOff and GroupBackingOff, when it is tried again. 0 where nobody can say.
+	// room is held; for BackingOff and GroupBackingOff, when it is tried again; for Fetching,
+	// when all is there. 0 where nobody can say.
 	Until moment.Instant
 	// Job is the one that is waited for, for AwaitsJob, JobUnknown and AncestorFailed, and
 	// the pod's own for SizeReached;
@@ -171,7 +173,7 @@ func (r Reason) Tell(v *cluster.View, clock func(moment.Instant) string) string 
 	switch {
 	case r.Members > 0:
 		text = r.asMember(v, text)
-	case r.Domain.Set && r.Code != GroupCapacity && r.Code != SetAside:
+	case r.Domain.Set && r.Code != GroupCapacity && r.Code != SetAside && r.Code != Fetching:
 		text = fmt.Sprintf("must be in %s with its group, and there it %s", r.Domain.Describe(v), text)
 	}
 	if r.Of > 0 {
@@ -181,7 +183,7 @@ func (r Reason) Tell(v *cluster.View, clock func(moment.Instant) string) string 
 		text += fmt.Sprintf("; evicting pods of lower priority would make room on %s, budgets and protection keep them", nodes(r.Guarded))
 	}
 	switch r.Code {
-	case Fits, BackingOff, GroupBackingOff: // that is a matter of time alone
+	case Fits, BackingOff, GroupBackingOff, Fetching: // that is a matter of time alone
 	case AncestorFailed:
 		text += "; never, unless that is submitted again"
 	default:
@@ -322,6 +324,8 @@ func (r Reason) constraint(v *cluster.View, clock func(moment.Instant) string) s
 		return r.size(v)
 	case Knot:
 		return r.knot(v, clock)
+	case Fetching:
+		return fmt.Sprintf("what it needs is fetched to %s first%s", r.Domain.Describe(v), until(r.Until, clock))
 	case DeviceLinkRoom:
 		return fmt.Sprintf("needs %s, the most idle is %d", devices(r.Need, "idle linked "), r.Have)
 	}
@@ -470,6 +474,7 @@ var codeNames = map[Code]string{ // const: names of the constraints for programs
 	RoomReserved:    "RoomReserved",
 	SizeReached:     "SizeReached",
 	Knot:            "Knot",
+	Fetching:        "Fetching",
 }
 
 var kinds = map[Code]string{ // const: names of the constraints
@@ -516,4 +521,5 @@ var kinds = map[Code]string{ // const: names of the constraints
 	RoomReserved:      "in the way of others that are to start",
 	SizeReached:       "its job has as many workers as were chosen",
 	Knot:              "groups wait for what each other holds",
+	Fetching:          "what it needs is being fetched",
 }

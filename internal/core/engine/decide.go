@@ -17,6 +17,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/share"
 	"github.com/headrace-dev/headrace/internal/core/tidy"
+	"github.com/headrace-dev/headrace/internal/core/warm"
 	"github.com/headrace-dev/headrace/internal/core/yield"
 )
 
@@ -87,6 +88,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	}
 	r.untangle()
 	r.giveBack()
+	r.fetchFirst()
 	if r.foretells() {
 		r.foretell()
 	}
@@ -154,7 +156,10 @@ type round struct {
 	// ahead is what is reserved; nil where nothing may be.
 	ahead *ahead
 	// sizes is what is known of elastic jobs; nil where none was asked for.
-	sizes *sizes
+	sizes  *sizes
+	caches *warm.Search // nil where nobody looked
+	// later are those who may wait until what they lack has been fetched.
+	later []errand
 	knots []tangle // groups that wait for what each other holds
 }
 
@@ -310,7 +315,7 @@ func (r *round) why(pod cluster.PodID, shape cluster.ShapeID) *decision.Reason {
 // place gives a pod its turn, or its whole group.
 func (r *round) place(pod cluster.PodID) {
 	r.looks++
-	if !r.startNow(pod) {
+	if !r.startNow(pod) && !r.isPutOff(pod) {
 		r.wait(pod)
 		r.reserve(pod)
 	}
@@ -340,7 +345,7 @@ func (r *round) seat(pod cluster.PodID) bool {
 		if r.isFull(shape) || !fit.Queue(r.txn.View(), pod, shape).None() {
 			continue
 		}
-		if node := r.choose(pod, shape); node != cluster.None && r.take(pod, shape, node, cluster.None) {
+		if node := r.choose(pod, shape); node != cluster.None && !r.putOff(pod, shape, node) && r.take(pod, shape, node, cluster.None) {
 			return true
 		}
 	}

@@ -296,7 +296,7 @@ func (r *round) reserve(pod cluster.PodID) (done bool) {
 // reservable says whether what binds is a lack of room that others leave one day.
 func reservable(c decision.Code) bool {
 	switch c {
-	case decision.PolicyWaits, decision.GaveUp, decision.VictimsLeave, decision.BackingOff:
+	case decision.PolicyWaits, decision.GaveUp, decision.VictimsLeave, decision.BackingOff, decision.Fetching:
 		return false
 	}
 	return c.Future() == decision.AfterRoom

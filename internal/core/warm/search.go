@@ -34,20 +34,22 @@ func Open(t *cluster.Txn, rules *Rules, expect *Expectations, now moment.Instant
 
 func (s *Search) view() *cluster.View { return s.txn.View() }
 
-// Serve fetches what a pod lacks on the node that it has got.
-func (s *Search) Serve(needs []cluster.ArtifactID, node cluster.NodeID) {
-	v := s.view()
+// Serve fetches what a pod lacks on the node that it has got, or is to get. It says whether
+// all of it is there or on its way.
+func (s *Search) Serve(needs []cluster.ArtifactID, node cluster.NodeID) bool {
+	v, all := s.view(), true
 	for _, id := range needs {
 		c := v.Node(node).Cache
-		if c == nil || c.Find(id) >= 0 || c.Awaits(id) >= 0 {
+		if c == nil {
+			return false
+		}
+		if c.Find(id) >= 0 || c.Awaits(id) >= 0 {
 			continue
 		}
 		drops, _, ok := s.room(node, v.Artifact(id).Size, needs)
-		if !ok {
-			continue // the node makes room as for any pull
-		}
-		s.fetch(cluster.Prefetch{Node: node, Artifact: id, Drops: drops, Urgent: true, Saves: int64(c.Takes(v.Artifact(id)) / moment.Millisecond)})
+		all = all && ok && s.fetch(cluster.Prefetch{Node: node, Artifact: id, Drops: drops, Urgent: true, Saves: int64(c.Takes(v.Artifact(id)) / moment.Millisecond)})
 	}
+	return all
 }
 
 func (s *Search) fetch(f cluster.Prefetch) bool {

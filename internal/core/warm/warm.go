@@ -27,6 +27,13 @@ type Rules struct {
 	// Beside says that what a pod lacks on its node is fetched beside what it pulls
 	// itself, as soon as it has its place.
 	Beside bool
+	// First says, with Beside, that a pod waits without a place while what it lacks is
+	// fetched to the node that it would go to, so that no GPU is idle for it meanwhile. It
+	// does so where that node has room for so many like it as Spare, itself included, and
+	// until it has waited for as long as Patience since it came.
+	First    bool
+	Spare    int32
+	Patience moment.Span
 	// Ahead says that copies are fetched before anything needs them.
 	Ahead bool
 	// Reach is how many of the starts of a kind, in thousandths, can go to a node that
@@ -46,7 +53,7 @@ type Rules struct {
 // Default returns the rules of our policy.
 func Default() Rules {
 	return Rules{
-		Second: 100_000, Beside: true, Ahead: true, Reach: 800, Margin: 500, Least: 10 * moment.Second,
+		Second: 100_000, Beside: true, First: true, Spare: 2, Patience: 10 * moment.Minute, Ahead: true, Reach: 800, Margin: 500, Least: 10 * moment.Second,
 		Kinds: 32, Nodes: 32,
 	}
 }
