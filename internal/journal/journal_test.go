@@ -8,10 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/warm"
 	"github.com/headrace-dev/headrace/internal/journal"
 	"github.com/headrace-dev/headrace/internal/rivals"
 	"github.com/headrace-dev/headrace/internal/sim"
@@ -222,4 +225,30 @@ func decided(record *journal.Writer, w *world.World, policy *engine.Policy, cycl
 	plan := engine.Decide(snapshot, cycle, policy, nil)
 	record.Cycle(cycle, plan.Digest(&snapshot.View))
 	return snapshot, plan
+}
+
+// Rules of warm starts that are not the policy's own are in the head, and those that are
+// its own are not.
+func TestHeadKeepsRulesOfWarmStarts(t *testing.T) {
+	rules := warm.Default()
+	rules.Drops, rules.Beside = false, false
+	for _, p := range []*engine.Policy{engine.Headrace(), engine.Headrace().Warming(&rules)} {
+		var out bytes.Buffer
+		w := journal.NewWriter(&out)
+		w.Begin(p, rivals.Side{})
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var head journal.Head
+		if err := json.Unmarshal(out.Bytes(), &head); err != nil {
+			t.Fatal(err)
+		}
+		want := p.Warms
+		if *want == warm.Default() {
+			want = nil
+		}
+		if diff := cmp.Diff(head.Warms, want); diff != "" {
+			t.Errorf("- the head has, + want:\n%s", diff)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/warm"
 	"github.com/headrace-dev/headrace/internal/rivals"
 	"github.com/headrace-dev/headrace/internal/world"
 )
@@ -29,6 +30,8 @@ type Head struct {
 	Reserve   engine.Reserve `json:"reserve,omitempty"`
 	Foretells bool           `json:"foretells,omitempty"`
 	InReviews bool           `json:"in_reviews,omitempty"`
+	// Warms are the rules of warm starts, where they are others than the policy has.
+	Warms *warm.Rules `json:"warms,omitempty"`
 }
 
 // entry is any line after the first: an event, a cycle with its digest, or why

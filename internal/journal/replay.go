@@ -122,6 +122,9 @@ func (r *replay) begin(text []byte, policy func(Head) (*engine.Policy, error)) e
 	case head.Foretells:
 		p = p.Foretelling()
 	}
+	if head.Warms != nil {
+		p = p.Warming(head.Warms)
+	}
 	r.policy, r.out.Policy = p, head.Policy
 	return nil
 }

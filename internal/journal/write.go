@@ -10,6 +10,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/warm"
 	"github.com/headrace-dev/headrace/internal/rivals"
 	"github.com/headrace-dev/headrace/internal/world"
 )
@@ -41,6 +42,9 @@ func (w *Writer) Begin(p *engine.Policy, side rivals.Side) {
 	head := Head{Journal: Version, Policy: p.Name, Side: side, Preemption: p.Yields != nil, Reserve: p.Reserve, Foretells: p.Foretells, InReviews: p.InReviews}
 	if p.Yields != nil {
 		head.Tiers = p.Yields.Tiers
+	}
+	if p.Warms != nil && *p.Warms != warm.Default() {
+		head.Warms = p.Warms
 	}
 	w.line(head)
 }

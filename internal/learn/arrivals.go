@@ -17,6 +17,7 @@ type Arrivals struct {
 	epoch  int64            // the present one
 	epochs int64            // that have passed since the first arrival, discounted, in millionths
 	began  bool
+	seen   int64
 }
 
 type arrival struct {
@@ -59,6 +60,7 @@ func (a *Arrivals) Observe(at moment.Instant, kind cluster.Symbol, artifacts []c
 		a.order = append(a.order, kind)
 	}
 	k.count += one
+	a.seen++
 	k.artifacts, k.shape = artifacts, shape
 	return ended
 }

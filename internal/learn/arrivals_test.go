@@ -3,6 +3,8 @@ package learn
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 )
@@ -56,5 +58,40 @@ func TestArrivalsBegin(t *testing.T) {
 	}
 	if rows := a.Table().Rows; len(rows) != 1 || rows[0].Kind != 1 {
 		t.Errorf("rows %+v, want the kind that needs something", rows)
+	}
+}
+
+// What is kept and brought back says the same, and goes on the same way; what no Arrivals
+// can have come to is refused.
+func TestArrivalsAreBroughtBack(t *testing.T) {
+	var a Arrivals
+	day := moment.Instant(24 * moment.Hour)
+	observeEvery(&a, 1, 0, day, 10*moment.Minute)
+	observeEvery(&a, 2, 0, day, moment.Hour)
+	b, err := ArrivalsFrom(a.Kinds(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, both := range []*Arrivals{&a, &b} {
+		observeEvery(both, 3, day, day.Add(moment.Hour), 5*moment.Minute)
+	}
+	if diff := cmp.Diff(a.Table(), b.Table()); diff != "" || len(b.Table().Rows) != 3 {
+		t.Errorf("brought back, - as it was, + as it came back:\n%s", diff)
+	}
+	if most := a.Kinds(1).Of; len(most) != 1 || most[0].Kind != 1 {
+		t.Errorf("the most frequent: %+v, want kind 1", most)
+	}
+	good := KindArrivals{Kind: 1, Count: 5, Artifacts: []cluster.ArtifactID{0}}
+	for name, bad := range map[string]Kinds{
+		"epoch":     {Epoch: -1},
+		"epochs":    {Epochs: 1 << 40},
+		"twice":     {Of: []KindArrivals{good, good}},
+		"no kind":   {Of: []KindArrivals{{Count: 5, Artifacts: []cluster.ArtifactID{0}}}},
+		"nothing":   {Of: []KindArrivals{{Kind: 1, Count: 5}}},
+		"too often": {Of: []KindArrivals{{Kind: 1, Count: 1 << 50, Artifacts: []cluster.ArtifactID{0}}}},
+	} {
+		if _, err := ArrivalsFrom(bad); err == nil {
+			t.Errorf("%s: %+v is not refused", name, bad)
+		}
 	}
 }

@@ -121,8 +121,10 @@ func (in *interp) warmly(words []string) error {
 			rules.Beside, rules.First = true, true
 		case "ahead":
 			rules.Ahead = true
+		case "spare":
+			rules.Drops = false
 		default:
-			return fmt.Errorf("policy %s: field warm: value %q: want off, or some of place, beside, first, ahead with commas", in.policy.Name, word)
+			return fmt.Errorf("policy %s: field warm: value %q: want off, or some of place, beside, first, ahead, spare with commas", in.policy.Name, word)
 		}
 	}
 	in.policy = in.policy.Warming(&rules)

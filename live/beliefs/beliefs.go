@@ -57,6 +57,36 @@ type Beliefs struct {
 	Words []Word `json:"words,omitempty"`
 	// Ended is how work ended that is over: other work may come after it.
 	Ended []Ended `json:"ended,omitempty"`
+	// Arrivals tell how often work comes that needs images.
+	Arrivals *Arrivals `json:"arrivals,omitempty"`
+}
+
+// Arrivals are those of kinds, discounted, in millionths, with the images that they need.
+type Arrivals struct {
+	Epoch  int64      `json:"epoch"`
+	Epochs int64      `json:"epochs"`
+	Images []Image    `json:"images"`
+	Kinds  []Arriving `json:"kinds"`
+}
+
+// Image is one, in bytes. Private says that pods bring secrets to pull it with, Local that
+// they have it never pulled.
+type Image struct {
+	Name    string               `json:"name"`
+	Sort    cluster.ArtifactSort `json:"sort,omitempty"`
+	Size    int64                `json:"size"`
+	Private bool                 `json:"private,omitempty"`
+	Local   bool                 `json:"local,omitempty"`
+}
+
+// Arriving is a kind. Images are the positions of what it needs, Request what it asked for
+// last, and Asked the kind that goes with that.
+type Arriving struct {
+	Kind    string        `json:"kind"`
+	Count   int64         `json:"count"`
+	Images  []int         `json:"images"`
+	Asked   string        `json:"asked,omitempty"`
+	Request world.Request `json:"request"`
 }
 
 // Runs are when runs of a kind began, and how long they took, in microseconds, oldest

@@ -46,6 +46,8 @@ type books struct {
 	exclusions exclusions // what the last check and volumes say
 	evictions
 	learner
+	caches   caches
+	fetching fetching
 	// stirred says that something happened since the last cycle after which a pod
 	// may be placed.
 	stirred bool
@@ -91,6 +93,7 @@ type pod struct {
 	unordered string
 	faults    []string // of its annotations, as told
 	observed  bool     // what is expected has learned of it
+	arrived   bool     // and of the images that it needs
 }
 
 // node is what is known of one.
@@ -107,6 +110,7 @@ type why struct {
 
 func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 	return &books{
+		caches: newCaches(Caching{}), fetching: newFetching(nil, "", ""),
 		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
 		again: moment.Never, places: make(map[string]world.DomainAdded),
@@ -169,6 +173,7 @@ func (b *books) podSeen(key string, seen facts.Pod) {
 	b.enlist(key, p.seen.Queue, seen.Queue)
 	p.seen = seen
 	b.settle(key, p)
+	b.fetchSeen(key, &seen)
 	if seen.Standing == facts.Absent {
 		b.dismiss(key, p)
 		delete(b.pods, key)
@@ -183,6 +188,7 @@ func (b *books) podGone(key string) {
 		return
 	}
 	b.noteRun(key, p)
+	b.fetchGone(key)
 	b.unclaim(key)
 	b.reindex(key, p, facts.Pod{})
 	b.enlist(key, p.seen.Queue, "")
@@ -218,6 +224,7 @@ func (b *books) settle(key string, p *pod) {
 		b.drop(key, p)
 	case facts.Waiting:
 		b.queued(p)
+		b.needed(p)
 		b.employ(key, p)
 		b.relabel(key, p)
 		b.tie(key, p)
@@ -228,13 +235,14 @@ func (b *books) settle(key string, p *pod) {
 			b.drop(key, p) // it asks for something else now
 		}
 		if p.footing == outside && !p.aside() {
-			if b.enter(key, p) && p.tries == 0 && !p.observed {
-				p.observed = true
+			if b.enter(key, p) && p.tries == 0 {
 				b.observe(key)
+				b.arrives(key)
 			}
 		}
 	case facts.Charged:
 		b.queued(p)
+		b.needed(p)
 		b.employ(key, p)
 		b.tie(key, p)
 		b.relabel(key, p)

@@ -100,6 +100,10 @@ func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
 		b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "job", v.Job(d.Scale.Job).Name)
 		return nil
 	}
+	if d := &bundle[0]; d.Action == cluster.ActionPrefetch {
+		b.fetch(v, d)
+		return nil
+	}
 	if d := &bundle[0]; d.Action != cluster.ActionBind {
 		b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "decision", d.Line(v))
 		return nil

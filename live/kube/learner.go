@@ -31,6 +31,7 @@ type learner struct {
 	runsStale bool  // the world does not know of the last runs yet
 	keptRuns  int64 // runs that what was kept last rests on
 	keptEnds  moment.Instant
+	arriving
 }
 
 // kindsKept and runsKept bound the run times that are kept: each takes some thirty bytes.
@@ -61,6 +62,11 @@ func (b *books) believeRuns() {
 	}
 	b.runsStale = false
 	b.beliefs.Durations = b.runs.Table(b.runsUnderWay())
+	b.tellBeliefs()
+}
+
+// tellBeliefs replaces the world's beliefs.
+func (b *books) tellBeliefs() {
 	b.beliefs.Version++
 	beliefs := b.beliefs
 	b.must(world.Learned{Beliefs: &beliefs})
@@ -160,7 +166,12 @@ type ask struct {
 // observe feeds an arrival to what is expected, once for each pod, whichever
 // instance saw it first.
 func (b *books) observe(key string) {
-	e := &b.pods[key].entered
+	p := b.pods[key]
+	e := &p.entered
+	if p.observed {
+		return
+	}
+	p.observed = true
 	if e.Since != 0 && e.Since <= b.until {
 		return
 	}
@@ -186,9 +197,7 @@ func (b *books) noteAsk(shape cluster.ShapeID, r world.Request, kind string) {
 func (b *books) believe() {
 	v := b.world.View()
 	b.beliefs.Demand, b.beliefs.Worth = b.demand.Table(), learn.Worth(v, &b.demand)
-	b.beliefs.Version++
-	beliefs := b.beliefs
-	b.must(world.Learned{Beliefs: &beliefs})
+	b.tellBeliefs()
 }
 
 // expect works out what was remembered means for the nodes as they are.
@@ -205,10 +214,10 @@ var errNothingNew = errors.New("nothing was learned since")
 // time.
 func (b *books) learned() (*beliefs.Beliefs, error) {
 	ends := b.lastEnd()
-	if b.demand.Seen() == b.kept && b.epoch == b.keptEpoch && b.runs.Seen() == b.keptRuns && ends == b.keptEnds {
+	if b.demand.Seen() == b.kept && b.epoch == b.keptEpoch && b.runs.Seen() == b.keptRuns && b.arrivals.Seen() == b.keptArrivals && ends == b.keptEnds {
 		return nil, errNothingNew
 	}
-	b.kept, b.keptEpoch, b.keptRuns, b.keptEnds = b.demand.Seen(), b.epoch, b.runs.Seen(), ends
+	b.kept, b.keptEpoch, b.keptRuns, b.keptEnds, b.keptArrivals = b.demand.Seen(), b.epoch, b.runs.Seen(), ends, b.arrivals.Seen()
 	s := b.demand.State()
 	out := &beliefs.Beliefs{At: b.now.UnixMicro(), Next: s.Next, Left: s.Left}
 	usage := b.usage()
@@ -224,6 +233,7 @@ func (b *books) learned() (*beliefs.Beliefs, error) {
 		out.Fill = append(out.Fill, beliefs.Price{Milli: p.Milli, Price: p.Price})
 	}
 	b.keepRuns(out)
+	b.keepArrivals(out)
 	return out, nil
 }
 
@@ -257,6 +267,9 @@ func (b *books) remember(kept *beliefs.Beliefs) error {
 		return err
 	}
 	if err := b.rememberRuns(kept); err != nil {
+		return err
+	}
+	if err := b.rememberArrivals(kept.Arrivals); err != nil {
 		return err
 	}
 	b.demand, b.until, b.kept = demand, moment.Instant(kept.At), demand.Seen()

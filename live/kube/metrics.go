@@ -32,6 +32,8 @@ type Metrics struct {
 	checks     prometheus.Histogram
 	vetoes     prometheus.Counter
 	ahead      prometheus.Gauge
+	prefetches *prometheus.CounterVec
+	prefetchB  prometheus.Counter
 }
 
 // The buckets of the histograms: cycles from 100 µs to 3 s, binds from 1 ms to
@@ -69,10 +71,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.fragments = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "headrace", Name: "gpu_fragmentation_ratio", Help: "Part of all GPUs that is free and of no use to the expected demand, as of the last review."})
 	m.dropped = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "events_dropped_total", Help: "Events that were not written."})
 	m.ahead = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "headrace", Name: "clock_skew_seconds", Help: "How far the clock of this machine is ahead of the API server's."})
+	m.prefetches = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "headrace", Name: "prefetches_total", Help: "Images fetched to a node before a pod needed them, by result."}, []string{"result"})
+	m.prefetchB = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "prefetched_bytes_total", Help: "Bytes of images fetched to a node before a pod needed them."})
 	m.checks = prometheus.NewHistogram(histogram("last_check_duration_seconds", "Time of the last check of one bind.", checkBuckets))
 	m.vetoes = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "last_check_refusals_total", Help: "Binds that were not tried because the last check refused them."})
 	r.MustRegister(m.checks, m.vetoes, m.pending, m.reasons, m.gpus, m.nodes, m.attempts, m.cycles, m.binds, m.sli, m.imbalances,
-		m.evictions, m.models, m.queueGPUs, m.queuePods, m.fragments, m.dropped, m.ahead)
+		m.evictions, m.models, m.queueGPUs, m.queuePods, m.fragments, m.dropped, m.ahead, m.prefetches, m.prefetchB)
 	return m
 }
 
@@ -86,6 +90,19 @@ func (m *Metrics) evicted(err error) {
 		return
 	}
 	m.evictions.WithLabelValues("evicted").Inc()
+}
+
+// prefetched counts a prefetch that has ended.
+func (m *Metrics) prefetched(f *Fetched) {
+	if m == nil {
+		return
+	}
+	if f.Why != "" {
+		m.prefetches.WithLabelValues("failed").Inc()
+		return
+	}
+	m.prefetches.WithLabelValues("fetched").Inc()
+	m.prefetchB.Add(float64(f.Size))
 }
 
 func (m *Metrics) eventDropped() {

@@ -15,6 +15,7 @@ import (
 // so do binds in flight.
 func (b *books) nodeSeen(seen facts.Node) {
 	seen = b.equipped(seen)
+	seen.Images = nil // imagesSeen looks at them
 	name := seen.Added.Name
 	n := b.nodes[name]
 	life := cluster.LifeDraining
@@ -74,6 +75,7 @@ func (b *books) locate(seen *facts.Node) {
 // Binds in flight to it wait again, and will be told apart by their outcome.
 func (b *books) nodeGone(name string) {
 	b.unequipped(name)
+	b.imagesGone(name)
 	if b.nodes[name] == nil {
 		return
 	}

@@ -167,6 +167,7 @@ func (a *auditor) tell(ctx context.Context, d Difference) error {
 func (o *owner) review(now time.Time) {
 	o.lastReview = now
 	o.books.believeRuns()
+	o.books.believeArrivals()
 	o.think(decision.CycleReview)
 	if err := o.books.audit(); err != nil {
 		o.config.Log.Error("the books do not balance", "because", err)

@@ -87,6 +87,10 @@ type Config struct {
 	Log              *slog.Logger
 	// Metrics are told what happens. Nil: nobody is.
 	Metrics *Metrics
+	// Caching says what is made of the images that nodes have, and Prefetch has images
+	// fetched before pods need them; nil: none are.
+	Caching  Caching
+	Prefetch *Prefetching
 	// Check makes the checker that is asked before each bind. Nil: none is.
 	Check func(context.Context, Around) (Checker, error)
 	// Events says which events are written; see EventMode.
@@ -142,6 +146,8 @@ type Scheduler struct {
 
 	evictions chan Eviction
 	evicted   chan EvictOutcome
+	orders    chan FetchOrder
+	replies   chan fetchReply
 
 	figures atomic.Pointer[Figures]
 	synced  atomic.Bool
@@ -172,7 +178,7 @@ func New(c Config) *Scheduler {
 		} else {
 			c.Profiles[i].Policy = c.Profiles[i].Policy.Staying()
 		}
-		c.Profiles[i].Policy = c.foresee(c.Profiles[i].Policy)
+		c.Profiles[i].Policy = c.warms(c.foresee(c.Profiles[i].Policy))
 	}
 	c.Name, c.Policy = c.Profiles[0].Name, c.Profiles[0].Policy
 	if c.Namespace == "" {
@@ -194,7 +200,7 @@ func New(c Config) *Scheduler {
 		born: time.Now(), config: c, inbox: make(chan message, inboxLength), binds: make(chan Bind), remarks: make(chan Remark),
 		outcomes: make(chan Outcome), longBinds: make(chan Bind), stirs: make(chan struct{}, 1), asks: make(chan func(*owner)), ledgers: make(chan *Ledger, 1), looks: make(chan queueLook, 1), works: make(chan string, looksMost),
 		events: make(chan event, eventsKept), forbidden: make(chan error, 1),
-		evictions: make(chan Eviction), evicted: make(chan EvictOutcome),
+		evictions: make(chan Eviction), evicted: make(chan EvictOutcome), orders: make(chan FetchOrder), replies: make(chan fetchReply),
 	}
 	s.figures.Store(&Figures{})
 	return s
@@ -233,6 +239,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for range lookWorkers {
 		workers.Go(func() { s.lookAll(ctx) }) // ends with ctx
 	}
+	if s.config.Prefetch != nil {
+		workers.Go(func() { (&fetcher{Scheduler: s}).fetchAll(ctx) }) // ends with ctx
+	}
 	workers.Go(func() { s.tellAll(ctx) })        // ends with ctx
 	workers.Go(func() { s.checkAbilities(ctx) }) // ends with ctx
 	workers.Go(func() { s.checkClock(ctx) })     // ends with ctx
@@ -263,6 +272,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 	}
 	o.books.tick(time.Now())
+	o.books.caches, o.books.fetching = newCaches(s.config.Caching), newFetching(s.config.Prefetch, s.config.Name, s.config.Namespace)
 	o.books.divide(s.config.Profiles)
 	if err := o.books.promise(s.config.SLAs); err != nil {
 		cancel()
@@ -315,6 +325,7 @@ type owner struct {
 	dueLongBinds []Bind
 	dueRemarks   []Remark
 	dueEvictions []Eviction
+	dueOrders    []FetchOrder
 	// stirred counts the beats at which volumes are still to be looked at again.
 	stirred    int
 	decisions  uint64
@@ -353,9 +364,19 @@ func (o *owner) run(ctx context.Context, watched <-chan error) error {
 		if len(o.dueEvictions) > 0 {
 			evictions, nextEviction = o.evictions, o.dueEvictions[0]
 		}
+		var orders chan<- FetchOrder
+		var nextOrder FetchOrder
+		if len(o.dueOrders) > 0 {
+			orders, nextOrder = o.orders, o.dueOrders[0]
+		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case orders <- nextOrder:
+			o.dueOrders = o.dueOrders[1:]
+		case r := <-o.replies:
+			o.books.tick(time.Now())
+			o.books.fetchOrdered(&r.order, r.uid, r.err)
 		case evictions <- nextEviction:
 			o.dueEvictions = o.dueEvictions[1:]
 		case e := <-o.evicted:
@@ -405,6 +426,7 @@ func (o *owner) hear(m *message) {
 	}
 	if m.synced {
 		o.books.expect()
+		o.books.adoptFetches()
 		f := o.books.figures()
 		o.config.Log.Info("the world is rebuilt", "nodes", f.Nodes, "pods", len(o.books.pods), "bound", f.Bound, "waiting", f.Waiting)
 		o.synced.Store(true)
@@ -419,6 +441,7 @@ func (b *books) hear(m *message) {
 	switch {
 	case m.node != nil:
 		b.nodeSeen(*m.node)
+		b.imagesSeen(m.node)
 	case m.nodeGone != "":
 		b.nodeGone(m.nodeGone)
 	case m.pod != nil:
@@ -485,6 +508,7 @@ func (o *owner) beat() {
 		o.books.volumesStirred()
 	}
 	o.books.beginEpoch()
+	o.fetchesBeat()
 	if now.Sub(o.lastReview) >= review {
 		o.books.retireQueues()
 		o.review(now)

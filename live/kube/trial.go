@@ -25,6 +25,7 @@ type Trial struct {
 func NewTrial(c Config) *Trial {
 	c = New(c).config
 	t := &Trial{config: c, books: newBooks(c.Policy, slog.New(slog.DiscardHandler)), now: time.Unix(0, 0)}
+	t.books.caches = newCaches(t.config.Caching)
 	t.Pass(0)
 	_ = t.books.promise(c.SLAs) // what cannot be is refused where it is read
 	return t
@@ -39,7 +40,9 @@ func (t *Trial) Pass(d time.Duration) {
 
 // NodeIs tells what a node is now.
 func (t *Trial) NodeIs(n *corev1.Node) {
-	t.books.nodeSeen(facts.NodeOf(n, t.config.GPU, t.config.Levels))
+	f := facts.NodeOf(n, t.config.GPU, t.config.Levels)
+	t.books.nodeSeen(f)
+	t.books.imagesSeen(&f)
 }
 
 // NodeGone tells that a node is deleted.

@@ -96,7 +96,7 @@ func (r *round) putOff(pod cluster.PodID, shape cluster.ShapeID, node cluster.No
 		return false
 	}
 	wait, known := rank.Fetching(v, p.Spec.Artifacts, node, rules.Beside, r.cycle.Now)
-	if !known || wait == 0 || fit.Slots(v, shape, node, cluster.None) < rules.Spare {
+	if !known || wait == 0 || fit.Slots(v, shape, node, cluster.None) < rules.Slots {
 		return false
 	}
 	r.later = append(r.later, errand{pod, shape, node})

@@ -107,6 +107,9 @@ func (s *Search) room(node cluster.NodeID, need quantity.Bytes, kept []cluster.A
 	if free >= need {
 		return nil, 0, true
 	}
+	if !s.rules.Drops {
+		return nil, 0, false
+	}
 	q := s.queues[node]
 	if q == nil {
 		q = s.queueOf(node, nil)

@@ -29,13 +29,16 @@ type Rules struct {
 	Beside bool
 	// First says, with Beside, that a pod waits without a place while what it lacks is
 	// fetched to the node that it would go to, so that no GPU is idle for it meanwhile. It
-	// does so where that node has room for so many like it as Spare, itself included, and
+	// does so where that node has room for so many like it as Slots, itself included, and
 	// until it has waited for as long as Patience since it came.
 	First    bool
-	Spare    int32
+	Slots    int32
 	Patience moment.Span
 	// Ahead says that copies are fetched before anything needs them.
 	Ahead bool
+	// Drops says that what is there may go for what is fetched. Without it only free room
+	// is used: where somebody else, as the kubelet, decides what goes from a node.
+	Drops bool
 	// Reach is how many of the starts of a kind, in thousandths, can go to a node that
 	// holds what it needs, if one node does. With two, as many of the rest can go to the
 	// second, and so on.
@@ -53,7 +56,8 @@ type Rules struct {
 // Default returns the rules of our policy.
 func Default() Rules {
 	return Rules{
-		Second: 100_000, Beside: true, First: true, Spare: 2, Patience: 10 * moment.Minute, Ahead: true, Reach: 800, Margin: 500, Least: 10 * moment.Second,
+		Second: 100_000, Beside: true, First: true, Slots: 2, Patience: 10 * moment.Minute, Ahead: true, Drops: true,
+		Reach: 800, Margin: 500, Least: 10 * moment.Second,
 		Kinds: 32, Nodes: 32,
 	}
 }

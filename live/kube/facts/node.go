@@ -35,12 +35,21 @@ type Node struct {
 	Ready   bool
 	// Linked says that all its cards are of one NVLink island.
 	Linked bool
+	// Images are those that it says it has. Room is what it says it keeps for images, 0
+	// where it says nothing, and RoomFault what of that cannot be read; Storage is its
+	// ephemeral storage.
+	Images        []Image
+	Room, Storage quantity.Bytes
+	RoomFault     string
 }
 
 // NodeOf reads a node. Cards come under the resource name gpu; the kubelet picks
 // which of them a pod gets. Where the node is, its labels say, by level.
 func NodeOf(n *corev1.Node, gpu corev1.ResourceName, levels *Levels) Node {
-	out := Node{Domains: levels.domains(n), Ready: ready(n), Linked: levels.linked(n)}
+	out := Node{Domains: levels.domains(n), Ready: ready(n), Linked: levels.linked(n), Images: images(n)}
+	out.Room, out.RoomFault = imageRoom(n)
+	storage := n.Status.Capacity[corev1.ResourceEphemeralStorage]
+	out.Storage = quantity.Bytes(Units(&storage))
 	e := &out.Added
 	e.Name, e.UID, e.Labels, e.Authority = n.Name, string(n.UID), traits(n), cluster.AuthorityPlugin
 	if last := len(out.Domains); last > 0 {

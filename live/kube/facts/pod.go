@@ -87,6 +87,12 @@ type Pod struct {
 	Job       world.JobFacts
 	JobFaults []string
 
+	// Needs are the images that it needs on its node; of one that another scheduler
+	// placed they are not looked at.
+	Needs []Need
+	// Prefetch is set for a pod of our own that has its node fetch an image.
+	Prefetch *Prefetch
+
 	namespace string
 	labels    map[string]string
 }
@@ -144,6 +150,10 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 			out.Extended = s.ResourceClaimName
 		}
 	}
+	if p.Spec.SchedulerName == scheduler {
+		out.Needs = needs(p)
+	}
+	out.Prefetch = prefetch(p)
 	out.Tied, out.Added.Request.Rim = volumes(p)
 	if p.Spec.Priority != nil {
 		out.Added.Priority = *p.Spec.Priority

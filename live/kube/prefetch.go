@@ -1,0 +1,287 @@
+package kube
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/headrace-dev/headrace/internal/core/chance"
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/world"
+
+	"github.com/headrace-dev/headrace/live/kube/facts"
+)
+
+// Prefetching says how images are fetched before pods need them: by pods in the namespace
+// of the scheduler that mount an image and do nothing.
+type Prefetching struct {
+	// Pause is the image that such a pod runs. Empty: DefaultPause.
+	Pause string
+	// PullSecrets name secrets of the namespace to pull with. Without any, images that pods
+	// bring secrets for are not fetched.
+	PullSecrets []string
+}
+
+const (
+	// DefaultPause is what the kubelet's own sandboxes run, in Kubernetes 1.37.
+	DefaultPause = "registry.k8s.io/pause:3.10.2"
+	// mostFetches bounds the fetches under way, of all nodes: what a registry can bear.
+	mostFetches = 32
+	// A fetch ends in vain after fetchPatience, or after as often as long as it should take
+	// as fetchSlack says where that is longer.
+	fetchPatience = 10 * time.Minute
+	fetchSlack    = 4
+	// An image that does not come is left alone for a minute, then for twice as long each
+	// time, up to some hours.
+	firstBar, longestBar = time.Minute, 6 * time.Hour
+	// deleteAgain is the pause between two tries to delete a pod.
+	deleteAgain = 10 * time.Second
+)
+
+// trouble is how it went with an image that did not come.
+type trouble struct {
+	tries int
+	until time.Time
+	says  string
+}
+
+// fetching is the part of the books about prefetches.
+type fetching struct {
+	*Prefetching         // nil: there are none
+	scheduler, namespace string
+	synced               bool              // everything that was there has been told
+	found                map[string]string // before that: pods of an instance before, with their UIDs
+	fetches              map[string]*fetch // by pod
+	arrived              map[string]time.Time
+	dueFetches           []FetchOrder
+	fetched              []Fetched
+}
+
+// fetch is one under way, or whose pod is still to be deleted.
+type fetch struct {
+	node, image, uid string
+	until            time.Time // it has taken too long then
+	ended            bool
+	asked            time.Time // to be deleted; zero: no order is out
+}
+
+// FetchOrder has a pod made that fetches an image, or one deleted.
+type FetchOrder struct {
+	Key, UID string // UID of the one to delete; empty: whichever
+	Delete   bool
+	Node     string
+	Image    string
+	Decision string
+	Until    time.Duration // it is of no use after
+}
+
+// Fetched is a fetch that has ended.
+type Fetched struct {
+	Node, Image string
+	Size        quantity.Bytes
+	Why         string // it came to nothing; empty: it came
+}
+
+func newFetching(p *Prefetching, scheduler, namespace string) fetching {
+	return fetching{
+		Prefetching: p, scheduler: scheduler, namespace: namespace,
+		found: make(map[string]string), fetches: make(map[string]*fetch), arrived: make(map[string]time.Time),
+	}
+}
+
+// came says whether an image was fetched to a node so lately that the node need not list
+// it yet.
+func (f *fetching) came(node, image string, now time.Time) bool {
+	at, fetched := f.arrived[node+" "+image]
+	return fetched && now.Sub(at) < newlyCame
+}
+
+// podFor names the pod that fetches an image to a node: there is never a second one.
+func (f *fetching) podFor(node, image string) string {
+	return fmt.Sprintf("%s/prefetch-%016x", f.namespace, chance.Hash(chance.HashString(f.scheduler), chance.HashString(node), chance.HashString(image)))
+}
+
+// fetchable says whether an image may be fetched now.
+func (b *books) fetchable(im *image) bool {
+	return im != nil && im.known && !im.local && (!im.private || len(b.fetching.PullSecrets) > 0) && !b.now.Before(im.trouble.until)
+}
+
+// fetch carries out a decision to fetch an image. What is not carried out the next review
+// decides again, if it is still worth it.
+func (b *books) fetch(v *cluster.View, d *decision.Decision) {
+	f, node, image := &b.fetching, v.Node(d.Prefetch.Node).Spec.Name, v.Artifact(d.Prefetch.Artifact).Name
+	key := f.podFor(node, image)
+	if f.Prefetching == nil || f.fetches[key] != nil || len(f.fetches) >= mostFetches || !b.fetchable(b.caches.images[image]) {
+		return
+	}
+	if err := b.apply(world.Acceptance([]decision.Decision{*d})); err != nil {
+		b.log.Warn("a decision is not accepted", "because", err)
+		return
+	}
+	until := b.fetchTime(d.Prefetch.Node, d.Prefetch.Artifact)
+	f.fetches[key] = &fetch{node: node, image: image, until: b.now.Add(until)}
+	f.dueFetches = append(f.dueFetches, FetchOrder{Key: key, Node: node, Image: image, Decision: strconv.FormatUint(d.ID, 16), Until: until})
+}
+
+// fetchTime is how long a fetch may take.
+func (b *books) fetchTime(node cluster.NodeID, artifact cluster.ArtifactID) time.Duration {
+	v := b.world.View()
+	takes := v.Node(node).Cache.Takes(v.Artifact(artifact))
+	return max(fetchPatience, min(fetchSlack*time.Duration(takes/moment.Millisecond)*time.Millisecond, longestBar))
+}
+
+// fetchSeen takes in what a pod of ours that fetches an image has come to.
+func (b *books) fetchSeen(key string, seen *facts.Pod) {
+	f, p := &b.fetching, seen.Prefetch
+	if f.Prefetching == nil || p == nil || p.Scheduler != f.scheduler || key != f.podFor(seen.Node, p.Image) {
+		return
+	}
+	one := f.fetches[key]
+	switch {
+	case seen.Leaving:
+		if one != nil && !one.ended {
+			b.endFetch(key, one, "its pod was deleted")
+		}
+		return
+	case one == nil && !f.synced:
+		f.found[key] = seen.UID
+		return
+	case one == nil:
+		if one = b.adoptFetch(key, seen); one == nil {
+			f.order(key, &fetch{uid: seen.UID, ended: true}, b.now)
+			return
+		}
+	}
+	one.uid = seen.UID
+	switch {
+	case one.ended:
+	case seen.Running:
+		b.endFetch(key, one, "")
+	case p.Trouble != "":
+		b.endFetch(key, one, p.Trouble)
+	}
+}
+
+// fetchGone takes in that such a pod is gone, or has ended.
+func (b *books) fetchGone(key string) {
+	delete(b.fetching.found, key)
+	if one := b.fetching.fetches[key]; one != nil && !one.ended {
+		b.endFetch(key, one, "its pod came to an end")
+	}
+}
+
+// adoptFetch goes on with what an instance before has begun; nil where that is of no use.
+func (b *books) adoptFetch(key string, seen *facts.Pod) *fetch {
+	f, p := &b.fetching, seen.Prefetch
+	im, c := b.caches.images[p.Image], b.cacheOf(seen.Node)
+	decided, err := strconv.ParseUint(p.Decision, 16, 64)
+	if err != nil || c == nil || !b.fetchable(im) || len(f.fetches) >= mostFetches {
+		return nil
+	}
+	artifact, _ := b.world.Artifact(p.Image)
+	if c.Find(artifact) >= 0 {
+		return nil // it has come
+	}
+	e := world.PrefetchRecalled{Node: seen.Node, Artifact: p.Image, ID: decided, Since: moment.Instant(max(p.Made.UnixMicro(), 0))}
+	if err := b.apply(e); err != nil {
+		b.log.Warn("a prefetch of an instance before is not gone on with", "node", seen.Node, "image", p.Image, "because", err)
+		return nil
+	}
+	node, _ := b.world.Node(seen.Node)
+	one := &fetch{node: seen.Node, image: p.Image, uid: seen.UID, until: b.now.Add(b.fetchTime(node, artifact))}
+	f.fetches[key] = one
+	return one
+}
+
+// adoptFetches looks at the pods of an instance before, once all that was there is told.
+func (b *books) adoptFetches() {
+	f := &b.fetching
+	f.synced = true
+	for _, key := range slices.Sorted(maps.Keys(f.found)) {
+		if p := b.pods[key]; p != nil && p.seen.UID == f.found[key] {
+			b.fetchSeen(key, &p.seen)
+		}
+	}
+	clear(f.found)
+}
+
+// endFetch ends a fetch: the image has come, or will not, for a reason. Its pod goes.
+func (b *books) endFetch(key string, one *fetch, why string) {
+	artifact, _ := b.world.Artifact(one.image)
+	im := b.caches.images[one.image]
+	awaited := b.cacheOf(one.node).Awaits(artifact) >= 0
+	switch {
+	case why == "":
+		im.trouble = trouble{}
+		b.fetching.arrived[one.node+" "+one.image] = b.now
+		if awaited {
+			b.must(world.PrefetchDone{Node: one.node, Artifact: one.image})
+		}
+	default:
+		im.trouble = trouble{tries: im.trouble.tries + 1, until: b.now.Add(min(firstBar<<min(im.trouble.tries, 16), longestBar)), says: why}
+		b.arrivalsStale = true
+		if awaited {
+			b.must(world.PrefetchFailed{Node: one.node, Artifact: one.image})
+		}
+	}
+	one.ended = true
+	b.fetching.fetched = append(b.fetching.fetched, Fetched{Node: one.node, Image: one.image, Size: im.size, Why: why})
+	b.fetching.order(key, one, b.now)
+}
+
+// order has a pod deleted.
+func (f *fetching) order(key string, one *fetch, now time.Time) {
+	f.fetches[key], one.asked = one, now
+	f.dueFetches = append(f.dueFetches, FetchOrder{Key: key, UID: one.uid, Delete: true})
+}
+
+// fetchOrdered takes in what became of an order. Who made a pod of that name before is told
+// of by the informers.
+func (b *books) fetchOrdered(o *FetchOrder, uid string, err error) {
+	one := b.fetching.fetches[o.Key]
+	switch {
+	case one == nil:
+	case o.Delete && err == nil:
+		delete(b.fetching.fetches, o.Key)
+	case o.Delete:
+		one.asked = time.Time{}
+	case err == nil:
+		one.uid = uid
+	case !one.ended:
+		b.endFetch(o.Key, one, err.Error())
+	}
+}
+
+// watchFetches ends what takes too long, and has pods deleted again that were not.
+func (b *books) watchFetches() {
+	f := &b.fetching
+	for _, key := range slices.Sorted(maps.Keys(f.fetches)) {
+		one := f.fetches[key]
+		switch {
+		case !one.ended && b.now.After(one.until):
+			b.endFetch(key, one, "it took too long")
+		case one.ended && one.asked.IsZero():
+			one.asked = b.now
+		case one.ended && b.now.Sub(one.asked) >= deleteAgain:
+			f.order(key, one, b.now)
+		}
+	}
+	for key, at := range f.arrived { // order: each by itself
+		if b.now.Sub(at) >= newlyCame {
+			delete(f.arrived, key)
+		}
+	}
+}
+
+// takeFetches returns the orders that are due, and what has ended.
+func (b *books) takeFetches() (orders []FetchOrder, ended []Fetched) {
+	f := &b.fetching
+	orders, ended = f.dueFetches, f.fetched
+	f.dueFetches, f.fetched = nil, nil
+	return orders, ended
+}
