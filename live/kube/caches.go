@@ -170,7 +170,7 @@ func (b *books) imagesSeen(f *facts.Node) {
 	if f.RoomFault != "" && !next.same(old) {
 		b.log.Warn("what a node says of its room for images cannot be read", "node", node, "because", f.RoomFault)
 	}
-	if _, told := b.world.Node(node); !told || next.same(old) && b.cacheOf(node) != nil {
+	if _, told := b.world.Node(node); !told || next.same(old) && (next.room == 0 || b.cacheOf(node) != nil) {
 		return
 	}
 	c.unasked(old, node)
@@ -251,7 +251,7 @@ func (b *books) cacheOf(node string) *cluster.Cache {
 // from its room.
 func (b *books) stock(node string) {
 	s, v := b.caches.on[node], b.world.View()
-	if _, told := b.world.Node(node); !told || s.room == 0 {
+	if _, told := b.world.Node(node); !told || s.room == 0 && b.cacheOf(node) == nil {
 		return // nothing is known of its room: it counts as neither warm nor cold
 	}
 	there, disk := make(map[cluster.ArtifactID]string), s.room

@@ -1,0 +1,461 @@
+package kube
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/headrace-dev/headrace/internal/core/decision"
+
+	"github.com/headrace-dev/headrace/live/beliefs"
+	"github.com/headrace-dev/headrace/live/kube/facts"
+)
+
+const gig = 1 << 30
+
+// warmTruth is a truth whose books look at images and fetch some ahead.
+func warmTruth(t *testing.T, p *Prefetching) *truth {
+	w := newTruth(t)
+	c := New(Config{Prefetch: p, Namespace: "headrace-system"}).config
+	w.books.caches, w.books.fetching = newCaches(Caching{}), newFetching(p, c.Name, c.Namespace)
+	w.books.turns[0].Policy = c.Policy
+	return w
+}
+
+// stock has a node list images, given as NAME=GiB, and keep 100 GiB of them.
+func (w *truth) stock(node string, images ...string) {
+	n := w.nodes[node].DeepCopy()
+	n.Annotations = map[string]string{facts.ImageCache: "100Gi"}
+	n.Status.Images = nil
+	for _, text := range images {
+		name, size, _ := strings.Cut(text, "=")
+		q := resource.MustParse(size + "Gi")
+		n.Status.Images = append(n.Status.Images, corev1.ContainerImage{Names: []string{name}, SizeBytes: q.Value()})
+	}
+	w.writeNode(n)
+}
+
+// createKind creates a pod of a kind that runs an image.
+func (w *truth) createKind(name, kind, image string) {
+	w.createPod(name, DefaultName, 1, 1)
+	p := w.pods["ns/"+name]
+	p.Labels = map[string]string{facts.KindLabel: kind}
+	p.Spec.Containers[0].Image = image
+	p.CreationTimestamp = metav1.NewTime(w.now)
+}
+
+// held is what the world has on a node, by name.
+func (w *truth) held(node string) (out []string) {
+	c, v := w.books.cacheOf(node), w.books.world.View()
+	if c == nil {
+		return nil
+	}
+	for i := range c.Held {
+		out = append(out, v.Artifact(c.Held[i].Artifact).Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// A pod goes where its image is, where all else is as good; one that waited since before
+// anybody knew how large the image is, too.
+func TestPodsGoWhereTheirImageIs(t *testing.T) {
+	w := warmTruth(t, nil)
+	w.putNode("full", 8, 1, "", true)
+	w.createPod("first", DefaultName, 1, 1)
+	w.settleAll() // it takes the only card
+	w.createKind("second", "k", "img")
+	w.settleAll()
+	for i := range 6 {
+		w.putNode(fmt.Sprint("n-", i), 8, 1, "late", true)
+	}
+	w.tellAll()
+	if got := w.books.pods["ns/second"].entered.Artifacts; got != nil {
+		t.Errorf("nobody has told of the image, and the pod has artifacts %v", got)
+	}
+	w.stock("n-4", "docker.io/library/img:latest=20")
+	w.stock("n-2", "other=20")
+	for i := range 6 {
+		n := w.nodes[fmt.Sprint("n-", i)].DeepCopy()
+		n.Spec.Taints = nil
+		w.writeNode(n)
+	}
+	w.settleAll()
+	if got := w.pods["ns/second"].Spec.NodeName; got != "n-4" {
+		t.Errorf("bound to %s, want n-4, which has the image", got)
+	}
+	w.balanced("settling")
+}
+
+// What else is on a node takes from its room; what becomes needed counts as there.
+func TestRoomForImages(t *testing.T) {
+	w := warmTruth(t, nil)
+	w.putNode("n", 8, 1, "", true)
+	w.stock("n", "a=10", "b=20")
+	w.tellAll()
+	if c := w.books.cacheOf("n"); c.Disk != 70*gig || c.Taken != 0 {
+		t.Errorf("room for %d, %d taken, want 70 GiB and none", c.Disk, c.Taken)
+	}
+	w.createKind("p", "k", "b")
+	w.tellAll()
+	if c := w.books.cacheOf("n"); c.Disk != 90*gig || c.Taken != 20*gig {
+		t.Errorf("b is needed: room for %d, %d taken, want 90 and 20 GiB", c.Disk, c.Taken)
+	}
+	w.stock("n", "a=10", "b=25")
+	w.tellAll()
+	if c := w.books.cacheOf("n"); c.Taken != 25*gig {
+		t.Errorf("b has grown: %d taken, want 25 GiB", c.Taken)
+	}
+	w.stock("n", "a=10")
+	w.tellAll()
+	if got := w.held("n"); got != nil {
+		t.Errorf("b is not listed any more, and the world has %v", got)
+	}
+	w.balanced("a change")
+}
+
+// What a list that is full does not have may be there all the same, if it is no larger than
+// the smallest that is listed.
+func TestFullListLeavesOut(t *testing.T) {
+	w := warmTruth(t, nil)
+	w.putNode("n", 8, 1, "", true)
+	w.createKind("p", "k", "small")
+	w.createKind("q", "k", "large")
+	w.stock("n", "large=3", "small=1")
+	w.tellAll()
+	var many []string
+	for i := range facts.ListedImages {
+		many = append(many, fmt.Sprintf("i%d=2", i))
+	}
+	w.stock("n", many...)
+	w.tellAll()
+	if got, want := w.held("n"), []string{"docker.io/library/small:latest"}; !slices.Equal(got, want) {
+		t.Errorf("held %v, want %v", got, want)
+	}
+	w.stock("n", many[1:]...)
+	w.tellAll()
+	if got := w.held("n"); got != nil {
+		t.Errorf("the list is not full, and the world has %v", got)
+	}
+}
+
+// Whatever nodes and pods say in whatever order, the world has on each node what that
+// lists of the images that pods need, and nothing is kept of images that nobody lists or
+// needs.
+func TestCachesFollowTheNodes(t *testing.T) {
+	for seed := range int64(30) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			w, r := warmTruth(t, nil), rand.New(rand.NewSource(seed))
+			for i := range 4 {
+				w.putNode(fmt.Sprint("node-", i), 8, 4, "", true)
+			}
+			for range 200 {
+				name := fmt.Sprint("node-", r.Intn(5))
+				switch r.Intn(5) {
+				case 0:
+					if w.nodes[name] != nil {
+						var list []string
+						for i := range 6 {
+							if r.Intn(2) == 0 {
+								list = append(list, fmt.Sprintf("i%d=%d", i, 1+r.Intn(3)))
+							}
+						}
+						w.stock(name, list...)
+					}
+				case 1:
+					pod := fmt.Sprint("pod-", r.Intn(20))
+					if w.pods["ns/"+pod] == nil {
+						w.createKind(pod, "k", fmt.Sprint("i", r.Intn(4)))
+					}
+				default:
+					w.balanced(step(w, r))
+				}
+			}
+			w.settleAll()
+			w.balanced("settling")
+			w.equal()
+			for name, n := range w.nodes {
+				var want []string
+				for i := range n.Status.Images {
+					full := facts.ImageName(n.Status.Images[i].Names[0])
+					if im := w.books.caches.images[full]; im != nil && im.wanted {
+						want = append(want, full)
+					}
+				}
+				slices.Sort(want)
+				if diff := cmp.Diff(w.held(name), want); diff != "" {
+					t.Errorf("%s: - the world has, + want:\n%s", name, diff)
+				}
+			}
+			for name, im := range w.books.caches.images {
+				if im.listed == 0 && !im.wanted || im.listed < 0 {
+					t.Errorf("image %s is kept, listed by %d", name, im.listed)
+				}
+			}
+		})
+	}
+}
+
+// arriveOften has pods of a kind come and go for three hours, four an hour.
+func (w *truth) arriveOften(kind, image string) {
+	for i := range 12 {
+		name := fmt.Sprint(kind, "-", i)
+		w.createKind(name, kind, image)
+		w.settleAll()
+		w.deletePod("ns/" + name)
+		w.tellAll()
+		w.pass(15 * time.Minute)
+	}
+}
+
+// review runs a review, and returns what it has fetched.
+func (w *truth) review() []FetchOrder {
+	w.books.believeArrivals()
+	w.books.decide(decision.CycleReview)
+	w.books.watchFetches()
+	orders, _ := w.books.takeFetches()
+	return orders
+}
+
+// fetchPod is the pod of an order as the API server tells of it.
+func fetchPod(o *FetchOrder) *corev1.Pod {
+	f := fetcher{Scheduler: New(Config{Prefetch: &Prefetching{}})}
+	p := f.podOf(o)
+	p.UID = "u"
+	return p
+}
+
+// What comes often is fetched ahead to a second node; it has come when the pod that mounts
+// it runs, which is deleted then.
+func TestFetchesAhead(t *testing.T) {
+	w := warmTruth(t, &Prefetching{})
+	for _, name := range []string{"a", "b"} {
+		w.putNode(name, 8, 1, "", true)
+		w.stock(name)
+	}
+	w.stock("a", "img=20")
+	w.tellAll()
+	w.books.adoptFetches()
+	w.arriveOften("k", "img")
+	orders := w.review()
+	if len(orders) != 1 || orders[0].Node != "b" || orders[0].Image != "docker.io/library/img:latest" || orders[0].Delete {
+		t.Fatalf("orders %+v, want the image to be fetched to b", orders)
+	}
+	if more := w.review(); len(more) != 0 {
+		t.Errorf("again: %+v, want nothing more", more)
+	}
+	o := &orders[0]
+	w.books.fetchOrdered(o, "u", nil)
+	p := fetchPod(o)
+	w.writePod(p)
+	w.tellAll()
+	if got := w.held("b"); got != nil {
+		t.Errorf("the pod does not run yet, and b has %v", got)
+	}
+	p = p.DeepCopy()
+	p.Status.Phase = corev1.PodRunning
+	w.writePod(p)
+	w.tellAll()
+	orders, ended := w.books.takeFetches()
+	if len(orders) != 1 || !orders[0].Delete || orders[0].Key != o.Key || len(ended) != 1 || ended[0].Why != "" || ended[0].Size != 20*gig {
+		t.Errorf("orders %+v, ended %+v, want the pod deleted, and 20 GiB fetched", orders, ended)
+	}
+	w.stock("b", "other=1") // which has not looked yet
+	w.tellAll()
+	if got := w.held("b"); len(got) != 1 {
+		t.Errorf("b has %v, want the image, as it came just now", got)
+	}
+	w.books.fetchOrdered(&orders[0], "", nil)
+	w.deletePod(facts.Key(p))
+	w.tellAll()
+	w.pass(newlyCame)
+	w.books.watchFetches()
+	w.stock("b")
+	w.tellAll()
+	if got := w.held("b"); got != nil || len(w.books.fetching.fetches) != 0 || len(w.books.fetching.arrived) != 0 {
+		t.Errorf("b lists nothing, and the world has %v; %d fetches are remembered, %d arrived", got, len(w.books.fetching.fetches), len(w.books.fetching.arrived))
+	}
+	w.balanced("all")
+}
+
+// An image that does not come is left alone for longer each time; so is one that takes too
+// long, and one whose pod is gone. What works for it is tried again then.
+func TestFetchesBackOff(t *testing.T) {
+	w := warmTruth(t, &Prefetching{})
+	for _, name := range []string{"a", "b"} {
+		w.putNode(name, 8, 1, "", true)
+		w.stock(name)
+	}
+	w.stock("a", "img=20")
+	w.tellAll()
+	w.books.adoptFetches()
+	w.arriveOften("k", "img")
+	fail := []func(o *FetchOrder){
+		func(o *FetchOrder) { w.books.fetchOrdered(o, "", errConflict) },
+		func(o *FetchOrder) {
+			p := fetchPod(o)
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such tag"}}}}
+			w.writePod(p)
+			w.tellAll()
+			w.deletePod(facts.Key(p))
+			w.tellAll()
+		},
+		func(o *FetchOrder) {
+			p := fetchPod(o)
+			w.writePod(p)
+			w.tellAll()
+			w.deletePod(facts.Key(p))
+			w.tellAll()
+		},
+		func(*FetchOrder) { w.pass(longestBar); w.books.watchFetches() },
+	}
+	for i, how := range fail {
+		orders := w.review()
+		if len(orders) != 1 || orders[0].Delete {
+			t.Fatalf("try %d: orders %+v, want one", i, orders)
+		}
+		how(&orders[0])
+		gone, ended := w.books.takeFetches()
+		if len(ended) != 1 || ended[0].Why == "" || len(gone) != 1 || !gone[0].Delete {
+			t.Fatalf("try %d: ended %+v, orders %+v, want it in vain, and its pod deleted", i, ended, gone)
+		}
+		w.books.fetchOrdered(&gone[0], "", nil)
+		w.pass(firstBar<<i - time.Second)
+		if more := w.review(); len(more) != 0 {
+			t.Fatalf("try %d: %+v right before the pause is over", i, more)
+		}
+		w.pass(time.Second)
+	}
+	w.balanced("all")
+}
+
+// What pods bring secrets for is fetched only with secrets of our own, and what is never
+// pulled not at all.
+func TestWhatIsNotFetched(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(*corev1.Pod)
+		secrets []string
+		want    int
+	}{
+		"public":          {func(*corev1.Pod) {}, nil, 1},
+		"private":         {func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}} }, nil, 0},
+		"private, we may": {func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}} }, []string{"ours"}, 1},
+		"local":           {func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = corev1.PullNever }, []string{"ours"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := warmTruth(t, &Prefetching{PullSecrets: c.secrets})
+			for _, name := range []string{"a", "b"} {
+				w.putNode(name, 8, 1, "", true)
+				w.stock(name)
+			}
+			w.stock("a", "img=20")
+			w.createKind("one", "k", "img")
+			c.change(w.pods["ns/one"])
+			w.tellAll()
+			w.books.adoptFetches()
+			w.arriveOften("k", "img")
+			if orders := w.review(); len(orders) != c.want {
+				t.Errorf("orders %+v, want %d", orders, c.want)
+			}
+		})
+	}
+}
+
+// After a restart what is expected is expected again; a fetch that is under way is gone on
+// with, and one that is of no use is ended.
+func TestFetchesAfterARestart(t *testing.T) {
+	w := warmTruth(t, &Prefetching{})
+	for _, name := range []string{"a", "b"} {
+		w.putNode(name, 8, 1, "", true)
+		w.stock(name)
+	}
+	w.stock("a", "img=20")
+	w.tellAll()
+	w.books.adoptFetches()
+	w.arriveOften("k", "img")
+	orders := w.review()
+	if len(orders) != 1 {
+		t.Fatalf("orders %+v, want one", orders)
+	}
+	kept, err := w.books.learned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := beliefs.Encode(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, err = beliefs.Decode(data); err != nil {
+		t.Fatal(err)
+	}
+	table := func(w *truth) (out []string) {
+		v := w.books.world.View()
+		for _, row := range w.books.arrivals.Table().Rows {
+			out = append(out, fmt.Sprint(v.Symbols.Text(row.Kind), " ", v.Artifact(row.Artifacts[0]).Name, " ", row.PerHour))
+		}
+		return out
+	}
+	for _, useless := range []bool{false, true} {
+		again := warmTruth(t, &Prefetching{})
+		again.pass(w.now.Sub(again.now))
+		if err := again.books.remember(kept); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(table(again), table(w)); diff != "" {
+			t.Errorf("arrivals, - after, + before:\n%s", diff)
+		}
+		for _, n := range w.nodes {
+			again.writeNode(n)
+		}
+		if useless {
+			again.stock("b", "img=20")
+		}
+		p := fetchPod(&orders[0])
+		p.CreationTimestamp = metav1.NewTime(w.now)
+		again.writePod(p)
+		again.tellAll()
+		again.books.adoptFetches()
+		artifact, _ := again.books.world.Artifact(orders[0].Image)
+		awaited := again.books.cacheOf("b").Awaits(artifact) >= 0
+		next := again.review()
+		if useless && (awaited || len(next) != 1 || !next[0].Delete) {
+			t.Errorf("the image is there: awaited %v, orders %+v, want the pod deleted", awaited, next)
+		}
+		if !useless && (!awaited || len(next) != 0) {
+			t.Errorf("awaited %v, orders %+v, want it gone on with", awaited, next)
+		}
+		again.balanced("a restart")
+	}
+}
+
+// What is kept and makes no sense is refused as a whole.
+func TestKeptArrivalsAreChecked(t *testing.T) {
+	image := beliefs.Image{Name: "docker.io/library/img:latest", Size: 1}
+	kind := beliefs.Arriving{Kind: "k", Count: 1, Images: []int{0}}
+	for name, bad := range map[string]beliefs.Arrivals{
+		"a name":   {Images: []beliefs.Image{{Name: "img", Size: 1}}},
+		"no size":  {Images: []beliefs.Image{{Name: image.Name}}},
+		"too much": {Images: []beliefs.Image{{Name: image.Name, Size: 1 << 60}}},
+		"a sort":   {Images: []beliefs.Image{{Name: image.Name, Size: 1, Sort: 9}}},
+		"which":    {Images: []beliefs.Image{image}, Kinds: []beliefs.Arriving{{Kind: "k", Count: 1, Images: []int{1}}}},
+		"no kind":  {Images: []beliefs.Image{image}, Kinds: []beliefs.Arriving{{Count: 1, Images: []int{0}}}},
+		"twice":    {Images: []beliefs.Image{image}, Kinds: []beliefs.Arriving{kind, kind}},
+	} {
+		w := warmTruth(t, nil)
+		if err := w.books.rememberArrivals(&bad); err == nil {
+			t.Errorf("%s: not refused", name)
+		}
+	}
+	w := warmTruth(t, nil)
+	if err := w.books.rememberArrivals(&beliefs.Arrivals{Images: []beliefs.Image{image}, Kinds: []beliefs.Arriving{kind}}); err != nil {
+		t.Errorf("what makes sense: %v", err)
+	}
+}
