@@ -45,6 +45,7 @@ type options struct {
 	serving                              Serving
 	election                             election
 	admitting                            admitting
+	caching                              caching
 }
 
 // Scheduler returns the command that schedules until its context ends.
@@ -86,6 +87,7 @@ func Scheduler() *cobra.Command {
 	o.serving.flags(f)
 	o.election.flags(f)
 	o.admitting.flags(f)
+	o.caching.flags(f)
 	return c
 }
 
@@ -150,6 +152,9 @@ func (o *options) config(c *cobra.Command) (kube.Config, error) {
 		return out, err
 	}
 	if err := o.admitting.check(); err != nil {
+		return out, err
+	}
+	if err := o.caching.config(&out); err != nil {
 		return out, err
 	}
 	return out, o.election.check()

@@ -73,6 +73,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.ahead = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "headrace", Name: "clock_skew_seconds", Help: "How far the clock of this machine is ahead of the API server's."})
 	m.prefetches = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "headrace", Name: "prefetches_total", Help: "Images fetched to a node before a pod needed them, by result."}, []string{"result"})
 	m.prefetchB = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "prefetched_bytes_total", Help: "Bytes of images fetched to a node before a pod needed them."})
+	for _, result := range []string{"fetched", "failed"} {
+		m.prefetches.WithLabelValues(result)
+	}
 	m.checks = prometheus.NewHistogram(histogram("last_check_duration_seconds", "Time of the last check of one bind.", checkBuckets))
 	m.vetoes = prometheus.NewCounter(prometheus.CounterOpts{Namespace: "headrace", Name: "last_check_refusals_total", Help: "Binds that were not tried because the last check refused them."})
 	r.MustRegister(m.checks, m.vetoes, m.pending, m.reasons, m.gpus, m.nodes, m.attempts, m.cycles, m.binds, m.sli, m.imbalances,
