@@ -21,6 +21,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/sim/model"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
 
+	"github.com/headrace-dev/headrace/live/devcluster/disks"
 	"github.com/headrace-dev/headrace/live/inventory"
 )
 
@@ -172,6 +173,10 @@ func (p *plane) run(ctx context.Context, nodes []trace.Node, ready func(*Cluster
 			return err
 		}
 		c.Nodes = len(nodes)
+		// Ends with parts.
+		if err := disks.Simulate(parts, client); err != nil {
+			return err
+		}
 	}
 	ready(c)
 	select {

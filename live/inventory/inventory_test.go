@@ -169,3 +169,21 @@ func TestDRAPodOf(t *testing.T) {
 		t.Error("the pod asks for whole cards too")
 	}
 }
+
+// A pod of a kind that says how large image and weights are runs the one and mounts the
+// other, and tells simulated nodes their sizes; what cannot be read of these is left out.
+func TestImagesOfPods(t *testing.T) {
+	load := trace.Pod{Name: "p", Kind: "Llama-8B", Use: trace.Use{Image: 5, Weights: 7}}
+	p := inventory.PodOf(&load, "headrace", time.Minute)
+	image, weights := "headrace.invalid/llama-8b/image:latest", "headrace.invalid/llama-8b/weights:latest"
+	if got, want := facts.ImagesOf(p), []string{weights, image}; !slices.Equal(got, want) {
+		t.Errorf("it needs %v, want %v", got, want)
+	}
+	if diff := cmp.Diff(inventory.ImageSizesOf(p), map[string]int64{image: 5, weights: 7}); diff != "" {
+		t.Errorf("sizes, - got, + want:\n%s", diff)
+	}
+	p.Annotations[inventory.ImageSizes] = "a=1Gi, b=-1,c=much,=5,d"
+	if diff := cmp.Diff(inventory.ImageSizesOf(p), map[string]int64{"docker.io/library/a:latest": 1 << 30}); diff != "" {
+		t.Errorf("sizes, - got, + want:\n%s", diff)
+	}
+}

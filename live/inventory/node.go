@@ -34,6 +34,10 @@ const (
 	RunFor      = "headrace.dev/run-for"
 )
 
+// ImageSizes is the annotation by which a pod tells simulated nodes how large its images
+// are, as IMAGE=SIZE with commas.
+const ImageSizes = "headrace.dev/image-sizes"
+
 const (
 	region = "region-0"
 	// ephemeralStorage is not in the scenarios.

@@ -123,6 +123,14 @@ func needs(p *corev1.Pod) []Need {
 	return out
 }
 
+// ImagesOf returns the names of the images that a pod needs.
+func ImagesOf(p *corev1.Pod) (out []string) {
+	for _, n := range needs(p) {
+		out = append(out, n.Name)
+	}
+	return out
+}
+
 // The marks of a pod that does nothing but have its node fetch an image: a label, and
 // annotations with the name of the scheduler that made it, the image and the decision.
 const (
