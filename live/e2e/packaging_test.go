@@ -113,6 +113,7 @@ func TestChartApplies(t *testing.T) {
 		"scheduler":         map[string]any{"verbose": true, "extraArgs": []any{"--policy=headrace"}},
 		"service":           map[string]any{"annotations": map[string]any{"a": "b"}},
 		"serving":           map[string]any{"certificateSecret": "tls"},
+		"prefetch":          map[string]any{"enabled": true, "pullSecrets": []any{"pull"}},
 		"admission":         map[string]any{"enabled": true, "certificateSecret": "tls", "caBundle": ""},
 		"networkPolicy": map[string]any{"metricsFrom": []any{map[string]any{
 			"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": "monitoring"}},

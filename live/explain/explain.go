@@ -145,6 +145,26 @@ type Chosen struct {
 	Feasible int32     `json:"feasible"` // nodes that could have taken it
 	// RunnersUp are the next best nodes, with the scores they had then.
 	RunnersUp []RunnerUp `json:"runners_up,omitempty"`
+	// Images are those that the pod needs, as far as their sizes were known; absent where
+	// none was, or the node's room for images is not known.
+	Images *Images `json:"images,omitempty"`
+}
+
+// Images are those that a pod needs, as they were when its node was chosen. Its start was
+// expected to be shorter by SavedSeconds than where none of them is, and to wait
+// PullSeconds for the others.
+type Images struct {
+	SavedSeconds float64 `json:"saved_seconds"`
+	PullSeconds  float64 `json:"pull_seconds"`
+	Each         []Image `json:"each"`
+}
+
+// Image is one of them: whether the node had it, and how many nodes did.
+type Image struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+	There bool   `json:"there"`
+	Nodes int    `json:"nodes"`
 }
 
 // Score is compared within one policy only. Where a policy has parts, they are in

@@ -140,9 +140,29 @@ func (c *Place) text(line func(key, format string, args ...any)) {
 	}
 	line("decided", "in cycle %d at %s, %d %s could take it", c.Chosen.Cycle, c.Chosen.At.Local().Format(time.TimeOnly), c.Chosen.Feasible, nodes)
 	line("score", "%s", c.Chosen.Score.text())
+	c.Chosen.Images.text(line)
 	for i := range c.Chosen.RunnersUp {
 		up := &c.Chosen.RunnersUp[i]
 		line([]string{"not chosen", ""}[min(i, 1)], "%s: %s", up.Node, up.Score.text())
+	}
+}
+
+// text tells which images were there, and which were to be pulled.
+func (m *Images) text(line func(key, format string, args ...any)) {
+	if m == nil {
+		return
+	}
+	there := 0
+	for i := range m.Each {
+		if m.Each[i].There {
+			there++
+		}
+	}
+	line("images", "%d of %d were there, which saves %s; %s to pull", there, len(m.Each), short(m.SavedSeconds), short(m.PullSeconds))
+	for i := range m.Each {
+		if im := &m.Each[i]; !im.There {
+			line("", "to pull: %s, which %d nodes had", im.Name, im.Nodes)
+		}
 	}
 }
 

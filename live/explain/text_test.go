@@ -24,7 +24,7 @@ func TestText(t *testing.T) {
 	(&Pod{
 		Namespace: "ns", Name: "p", Verdict: Placed, WaitedSeconds: 0.25, Place: &Place{
 			Node: "a", Identity: "presumed", Devices: []Device{{Index: 0, Model: "H200", Milli: 1000}, {Index: 3, Model: "H200", Milli: 500}},
-			Chosen: &Chosen{At: at, Cycle: 7, Feasible: 3, Score: Score{Total: 310_000, Fit: 500_000, Urgency: 33_000}, RunnersUp: []RunnerUp{{Node: "b", Score: Score{Total: 4}}}},
+			Chosen: &Chosen{Images: &Images{SavedSeconds: 172, PullSeconds: 20, Each: []Image{{Name: "a:v1", There: true, Nodes: 1}, {Name: "b:v1", Nodes: 2}}}, At: at, Cycle: 7, Feasible: 3, Score: Score{Total: 310_000, Fit: 500_000, Urgency: 33_000}, RunnersUp: []RunnerUp{{Node: "b", Score: Score{Total: 4}}}},
 		},
 	}).Text(&out)
 	(&Queue{Total: 3, Pods: []Queued{
@@ -57,6 +57,8 @@ pod ns/p: placed on a after 0.2s
                the kubelet picks the card: it may be another one of the model
   decided      in cycle 7 at 03:04:05, 3 nodes could take it
   score        0.310 (fit 0.500, urgency 0.033, affinity 0.000)
+  images       1 of 2 were there, which saves 2m52s; 20s to pull
+               to pull: b:v1, which 2 nodes had
   not chosen   b: 4
 TURN   NAMESPACE   POD     PROFILE    PRIORITY   WAITED   VERDICT        REASON
 1      ns          a       headrace   10         2h13m    never          too large

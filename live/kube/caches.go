@@ -6,11 +6,15 @@ import (
 	"time"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/warm"
 	"github.com/headrace-dev/headrace/internal/world"
 
+	"github.com/headrace-dev/headrace/live/explain"
 	"github.com/headrace-dev/headrace/live/kube/facts"
 )
 
@@ -325,4 +329,23 @@ func (b *books) want(n *facts.Need) *image {
 	im := c.named(n.Name)
 	im.wanted, im.sort = true, n.Sort
 	return im
+}
+
+// imagesAt says of a pod that was placed which of the images that it needs its node had,
+// and what that saved.
+func imagesAt(v *cluster.View, d *decision.Decision, now moment.Instant) *explain.Images {
+	needs := v.Pod(d.Pod).Spec.Artifacts
+	wait, known := rank.Fetching(v, needs, d.Place.Node, false, now)
+	if len(needs) == 0 || !known {
+		return nil
+	}
+	seconds := func(s moment.Span) float64 { return float64(s) / float64(moment.Second) }
+	out := &explain.Images{PullSeconds: seconds(wait), SavedSeconds: seconds(rank.Cold(v, needs, d.Place.Node, false) - wait)}
+	for _, id := range needs {
+		a := v.Artifact(id)
+		out.Each = append(out.Each, explain.Image{
+			Name: a.Name, Bytes: int64(a.Size), There: v.Node(d.Place.Node).Cache.Find(id) >= 0, Nodes: len(a.Nodes),
+		})
+	}
+	return out
 }

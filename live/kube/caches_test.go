@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 
 	"github.com/headrace-dev/headrace/live/beliefs"
+	"github.com/headrace-dev/headrace/live/explain"
 	"github.com/headrace-dev/headrace/live/kube/facts"
 )
 
@@ -91,6 +93,10 @@ func TestPodsGoWhereTheirImageIs(t *testing.T) {
 	w.settleAll()
 	if got := w.pods["ns/second"].Spec.NodeName; got != "n-4" {
 		t.Errorf("bound to %s, want n-4, which has the image", got)
+	}
+	want := &explain.Images{SavedSeconds: 20 * gig / 125e6, Each: []explain.Image{{Name: "docker.io/library/img:latest", Bytes: 20 * gig, There: true, Nodes: 1}}}
+	if diff := cmp.Diff(w.books.pods["ns/second"].story.chosen.Images, want, cmpopts.EquateApprox(0, 1e-3)); diff != "" {
+		t.Errorf("why: - got, + want:\n%s", diff)
 	}
 	w.balanced("settling")
 }

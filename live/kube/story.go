@@ -5,6 +5,7 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/moment"
 
 	"github.com/headrace-dev/headrace/live/explain"
 )
@@ -40,6 +41,7 @@ func (s *story) placed(now time.Time, cycle uint64, v *cluster.View, d *decision
 	because := &d.Because
 	s.chosen = &explain.Chosen{
 		At: now, Cycle: cycle, Policy: because.Policy, Score: scoreOf(&because.Score), Feasible: because.Feasible,
+		Images: imagesAt(v, d, moment.Instant(now.UnixMicro())),
 	}
 	for i := range because.RunnersUp {
 		up := &because.RunnersUp[i]
