@@ -3,12 +3,14 @@ package e2e
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/headrace-dev/headrace/internal/core/moment"
@@ -25,17 +27,24 @@ const imageSize = 20 << 30
 // keeps gives a node room for images.
 func keeps(n *corev1.Node) { n.Annotations = map[string]string{facts.ImageCache: "100Gi"} }
 
-// lists has a node list images, as kubelets do.
-func (r *rig) lists(node string, images ...string) {
+// lists has a node list images, as kubelets do. By the resource mark, which it offers from
+// then on, a pod tells that the scheduler has heard of that.
+func (r *rig) lists(node string, images ...string) (mark func(*corev1.Pod)) {
 	r.Helper()
+	name, one := corev1.ResourceName("example.com/mark-"+node+"-"+fmt.Sprint(time.Now().UnixNano())), resource.MustParse("1")
 	n, err := client.CoreV1().Nodes().Get(r.Context(), node, metav1.GetOptions{})
 	r.ok(err)
 	n.Status.Images = nil
+	n.Status.Capacity[name], n.Status.Allocatable[name] = one, one
 	for _, image := range images {
 		n.Status.Images = append(n.Status.Images, corev1.ContainerImage{Names: []string{image}, SizeBytes: imageSize})
 	}
 	_, err = client.CoreV1().Nodes().UpdateStatus(r.Context(), n, metav1.UpdateOptions{})
 	r.ok(err)
+	return func(p *corev1.Pod) {
+		q := &p.Spec.Containers[0].Resources
+		q.Requests[name], q.Limits[name] = one, one
+	}
 }
 
 // runs has a pod run an image.
@@ -58,20 +67,9 @@ func TestSecondPodGoesWhereTheImageIs(t *testing.T) {
 		first := fmt.Sprint("first-", i)
 		r.create(podOf(first, 1, runs(image)))
 		node := r.bound(first)
-		r.lists(node, image)
 		r.ok(client.CoreV1().Pods(r.namespace).Delete(t.Context(), first, *metav1.NewDeleteOptions(0)))
-		// The scheduler knows of the image when one that must not go there has been placed
-		// after it.
-		name := fmt.Sprint("second-", i)
-		r.eventually("the list has come", func() string {
-			n, err := client.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
-			if err != nil || len(n.Status.Images) == 0 {
-				return fmt.Sprint("no images: ", err)
-			}
-			return ""
-		})
-		mark := fmt.Sprint("mark-", i)
-		r.create(podOf(mark, 0))
+		mark, name := fmt.Sprint("mark-", i), fmt.Sprint("second-", i)
+		r.create(podOf(mark, 0, r.lists(node, image)))
 		r.bound(mark)
 		r.create(podOf(name, 1, second))
 		if got := r.bound(name); got != node {
@@ -163,6 +161,19 @@ func (r *rig) fetcherAt(space string, more ...string) *process {
 	return p
 }
 
+// reviews is how many reviews a scheduler has had.
+func (p *process) reviews() (n int) {
+	p.rig.Helper()
+	_, body, err := p.ask("/metrics")
+	p.rig.ok(err)
+	if _, text, found := strings.Cut(string(body), `headrace_scheduling_cycle_duration_seconds_count{kind="review"} `); found {
+		text, _, _ = strings.Cut(text, "\n")
+		n, err = strconv.Atoi(text)
+		p.rig.ok(err)
+	}
+	return n
+}
+
 // prefetchSpace is a namespace for pods that are held to the strictest standard, and two
 // nodes, a with an image and b without.
 func (r *rig) prefetchSpace() (space, image string) {
@@ -218,11 +229,10 @@ func TestFailedPrefetchBacksOff(t *testing.T) {
 	r.becomes(r.prefetching(space), corev1.PodPending, "ErrImagePull")
 	r.noPrefetch(space)
 	failed := time.Now()
-	reviews := func() float64 { return s.metric(`headrace_scheduling_cycle_duration_seconds_count{kind="review"}`) }
-	first := reviews()
+	first := s.reviews()
 	r.eventually("two reviews have passed", func() string {
-		if n := reviews() - first; n < 2 {
-			return fmt.Sprintf("%v have", n)
+		if n := s.reviews() - first; n < 2 {
+			return fmt.Sprintf("%d have", n)
 		}
 		if n := len(r.prefetches(space)); n > 0 {
 			t.Fatalf("%v after it failed it is tried again", time.Since(failed))
@@ -260,9 +270,8 @@ func TestKilledWhileFetching(t *testing.T) {
 	s.kill()
 
 	s = r.fetcherAt(space)
-	reviews := func() float64 { return s.metric(`headrace_scheduling_cycle_duration_seconds_count{kind="review"}`) }
 	r.eventually("the next one has gone on", func() string {
-		if reviews() < 1 {
+		if s.reviews() == 0 {
 			return "no review yet"
 		}
 		return ""

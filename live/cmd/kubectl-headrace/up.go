@@ -42,7 +42,7 @@ type upOptions struct {
 	scenario, policy, dir string
 	devices               string
 	nodes                 int
-	keep, idle            bool
+	keep, idle, prefetch  bool
 	speed                 float64
 	from                  time.Duration
 }
@@ -77,6 +77,7 @@ func upCommand() *cobra.Command {
 	f.IntVar(&o.nodes, "nodes", 0, "how many nodes, mixed as in the scenario (0: as many as it has)")
 	f.BoolVar(&o.keep, "keep", false, "leave the directory behind; a later start goes on from there")
 	f.BoolVar(&o.idle, "idle", false, "no workload: only the cluster and the scheduler")
+	f.BoolVar(&o.prefetch, "prefetch", false, "fetch images to nodes before pods need them")
 	f.Float64Var(&o.speed, "speed", 60, "how many times faster than life the workload runs")
 	f.DurationVar(&o.from, "from", 9*time.Hour, "the hour of the workload's day to begin at")
 	return c
@@ -129,7 +130,11 @@ func up(ctx context.Context, o *upOptions, out io.Writer) error {
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	scheduler := kube.New(kube.Config{Client: client, Policy: policy, Log: logger, Metrics: kube.NewMetrics(registry), Check: upstream.Check})
+	config := kube.Config{Client: client, Policy: policy, Log: logger, Metrics: kube.NewMetrics(registry), Check: upstream.Check}
+	if o.prefetch {
+		config.Prefetch = &kube.Prefetching{}
+	}
+	scheduler := kube.New(config)
 	serving := command.Serving{Address: "127.0.0.1:0"}
 	address, err := serving.Start(ctx, scheduler, registry, client, logger)
 	if err != nil {
