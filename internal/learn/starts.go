@@ -16,6 +16,7 @@ import (
 // zero value has seen nothing.
 type Starts struct {
 	cells map[uint64]*quotients
+	seen  int64
 }
 
 const (
@@ -61,6 +62,7 @@ func (s *Starts) Over(quotient float64, now moment.Instant, cells ...uint64) {
 	if s.cells == nil {
 		s.cells = make(map[uint64]*quotients)
 	}
+	s.seen++
 	for _, key := range cells {
 		q := s.cells[key]
 		if q == nil {

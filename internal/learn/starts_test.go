@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/headrace-dev/headrace/internal/core/chance"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 )
@@ -76,5 +78,41 @@ func TestStartsGoByDays(t *testing.T) {
 	}
 	if c, known := s.Table(moment.Instant(moment.Day) * (daysKept + 1)).ByCell[1]; known {
 		t.Errorf("a month later: %+v, want nothing", c)
+	}
+}
+
+// What is kept and brought back says the same; what no Starts can have come to is refused.
+func TestStartsAreBroughtBack(t *testing.T) {
+	var a Starts
+	from, day := chance.New(7), moment.Instant(moment.Day)
+	for i := range 900 {
+		a.Over(float64(from.Below(3000)+1)/1000, moment.Instant(i)*day/30, uint64(1+i%2), 9)
+	}
+	last := 30 * day
+	b, err := StartsFrom(a.Cells(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(a.Table(last), b.Table(last)); diff != "" || len(b.Table(last).ByCell) != 3 {
+		t.Errorf("brought back, - as it was, + as it came back:\n%s", diff)
+	}
+	if most := a.Cells(1); len(most) != 1 || most[0].Cell != 9 {
+		t.Errorf("the cell with most waits: %+v, want 9", most)
+	}
+	good := DayWaits{Day: 3, Grains: []int32{4}, Count: []int32{5}}
+	for name, bad := range map[string][]CellWaits{
+		"twice":     {{Cell: 1, Days: []DayWaits{good}}, {Cell: 1, Days: []DayWaits{good}}},
+		"order":     {{Cell: 1, Days: []DayWaits{good, good}}},
+		"early":     {{Cell: 1, Days: []DayWaits{{Day: -1, Grains: []int32{4}, Count: []int32{5}}}}},
+		"grain":     {{Cell: 1, Days: []DayWaits{{Day: 3, Grains: []int32{int32(grains)}, Count: []int32{5}}}}},
+		"count":     {{Cell: 1, Days: []DayWaits{{Day: 3, Grains: []int32{4}, Count: []int32{0}}}}},
+		"overflow":  {{Cell: 1, Days: []DayWaits{{Day: 3, Grains: []int32{4, 5}, Count: []int32{mostWaits, 1}}}}},
+		"step":      {{Cell: 1, Days: []DayWaits{{Day: 3, Grains: []int32{4}}}}},
+		"no waits":  {{Cell: 1, Days: []DayWaits{{Day: 3}}}},
+		"many days": {{Cell: 1, Days: make([]DayWaits, daysKept+2)}},
+	} {
+		if _, err := StartsFrom(bad); err == nil {
+			t.Errorf("%s: %+v is not refused", name, bad)
+		}
 	}
 }

@@ -59,6 +59,22 @@ type Beliefs struct {
 	Ended []Ended `json:"ended,omitempty"`
 	// Arrivals tell how often work comes that needs images.
 	Arrivals *Arrivals `json:"arrivals,omitempty"`
+	// Starts tell how true foretold starts were.
+	Starts []Cell `json:"starts,omitempty"`
+}
+
+// Cell is of waits that are alike, and Day how they turned out on one: how many in each
+// grain of the quotient of true and foretold wait.
+type Cell struct {
+	Key  uint64 `json:"key"`
+	Days []Day  `json:"days"`
+}
+
+// Day is one of a cell, counted from 1970.
+type Day struct {
+	Day    int64   `json:"day"`
+	Grains []int32 `json:"grains"`
+	Count  []int32 `json:"count"`
 }
 
 // Arrivals are those of kinds, discounted, in millionths, with the images that they need.

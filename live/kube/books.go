@@ -110,7 +110,8 @@ type why struct {
 
 func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 	return &books{
-		caches: newCaches(Caching{}), fetching: newFetching(nil, "", ""),
+		learner: learner{foretold: foretold{visions: make(map[string]*vision)}},
+		caches:  newCaches(Caching{}), fetching: newFetching(nil, "", ""),
 		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
 		again: moment.Never, places: make(map[string]world.DomainAdded),
@@ -175,6 +176,7 @@ func (b *books) podSeen(key string, seen facts.Pod) {
 	b.settle(key, p)
 	b.fetchSeen(key, &seen)
 	if seen.Standing == facts.Absent {
+		delete(b.visions, unitOf(key, p))
 		b.dismiss(key, p)
 		delete(b.pods, key)
 	}
@@ -194,6 +196,7 @@ func (b *books) podGone(key string) {
 	b.enlist(key, p.seen.Queue, "")
 	p.seen.Standing = facts.Absent
 	b.settle(key, p)
+	delete(b.visions, unitOf(key, p))
 	b.dismiss(key, p)
 	delete(b.pods, key)
 	b.settleOrders()
@@ -273,6 +276,7 @@ func (b *books) settleBound(key string, p *pod) {
 		p.running = false
 	}
 	p.footing, p.node = charged, p.seen.Node
+	b.cameTrue(key, p)
 	if p.seen.Running && !p.running && !p.leaving {
 		b.must(world.Started{Name: key})
 		p.running = true

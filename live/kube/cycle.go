@@ -177,6 +177,7 @@ func (b *books) note(v *cluster.View, line []decision.Waiting, kind decision.Cyc
 		}
 		p := b.pods[v.Pod(w.Pod).Spec.Name]
 		p.foreseen(v, w)
+		b.prophesy(v, w)
 		b.judgeDeadline(v.Pod(w.Pod).Spec.Name, p, w.Why.Deadline, w.Why.End)
 		if kind != decision.CycleReview && p.inKnot() && w.Why.Code.Future() == decision.AfterRoom {
 			said = p.why // knots are looked for in reviews
@@ -212,6 +213,7 @@ func (b *books) outcome(o *Outcome) (heeded bool) {
 	if o.Err == nil {
 		b.must(world.Bound{Name: o.Bind.Key})
 		p.footing, p.tries, p.vetoes = charged, 0, 0
+		b.cameTrue(o.Bind.Key, p)
 		return true
 	}
 	b.setBack(o.Bind.Key, p, o.Err.Error())

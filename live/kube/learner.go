@@ -32,6 +32,7 @@ type learner struct {
 	keptRuns  int64 // runs that what was kept last rests on
 	keptEnds  moment.Instant
 	arriving
+	foretold
 }
 
 // kindsKept and runsKept bound the run times that are kept: each takes some thirty bytes.
@@ -214,7 +215,7 @@ var errNothingNew = errors.New("nothing was learned since")
 // time.
 func (b *books) learned() (*beliefs.Beliefs, error) {
 	ends := b.lastEnd()
-	if b.demand.Seen() == b.kept && b.epoch == b.keptEpoch && b.runs.Seen() == b.keptRuns && b.arrivals.Seen() == b.keptArrivals && ends == b.keptEnds {
+	if b.demand.Seen() == b.kept && b.epoch == b.keptEpoch && b.runs.Seen() == b.keptRuns && b.arrivals.Seen() == b.keptArrivals && b.starts.Seen() == b.keptStarts && ends == b.keptEnds {
 		return nil, errNothingNew
 	}
 	b.kept, b.keptEpoch, b.keptRuns, b.keptEnds, b.keptArrivals = b.demand.Seen(), b.epoch, b.runs.Seen(), ends, b.arrivals.Seen()
@@ -232,7 +233,9 @@ func (b *books) learned() (*beliefs.Beliefs, error) {
 	for _, p := range s.Prices {
 		out.Fill = append(out.Fill, beliefs.Price{Milli: p.Milli, Price: p.Price})
 	}
+	b.keptStarts = b.starts.Seen()
 	b.keepRuns(out)
+	b.keepStarts(out)
 	b.keepArrivals(out)
 	return out, nil
 }
@@ -270,6 +273,9 @@ func (b *books) remember(kept *beliefs.Beliefs) error {
 		return err
 	}
 	if err := b.rememberArrivals(kept.Arrivals); err != nil {
+		return err
+	}
+	if err := b.rememberStarts(kept.Starts); err != nil {
 		return err
 	}
 	b.demand, b.until, b.kept = demand, moment.Instant(kept.At), demand.Seen()

@@ -168,6 +168,7 @@ func (o *owner) review(now time.Time) {
 	o.lastReview = now
 	o.books.believeRuns()
 	o.books.believeArrivals()
+	o.books.believeStarts()
 	o.think(decision.CycleReview)
 	if err := o.books.audit(); err != nil {
 		o.config.Log.Error("the books do not balance", "because", err)

@@ -139,6 +139,9 @@ type Waiting struct {
 	Reserved *Reserved `json:",omitempty"`
 	// Starts is when it is expected to start; nil where nobody has looked.
 	Starts *Window `json:",omitempty"`
+	// Played is that as it would be if earlier starts had taught nothing; it goes with
+	// Starts.
+	Played *Window `json:",omitempty"`
 }
 
 // Window is an instant with how far off it may be: eight of ten are meant to fall in it.

@@ -48,14 +48,15 @@ func (r *round) foretell() {
 		if !ok {
 			continue
 		}
-		window := o.foretold(at).Window
+		told := o.foretold(at)
+		window := told.Window
 		if r.ahead != nil {
 			if of := r.ahead.book.Of(w.Pod); of != nil {
 				// That is a promise.
 				window = decision.Window{Low: min(window.Low, of.At), Likely: of.At, High: max(window.High, of.At)}
 			}
 		}
-		w.Starts = &window
+		w.Starts, w.Played = &window, &told.Played
 	}
 }
 
