@@ -160,6 +160,7 @@ type round struct {
 	caches *warm.Search // nil where nobody looked
 	// later are those who may wait until what they lack has been fetched.
 	later []errand
+	sent  int      // how often a second node was looked for
 	knots []tangle // groups that wait for what each other holds
 }
 

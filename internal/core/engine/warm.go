@@ -1,11 +1,8 @@
 package engine
 
 import (
-	"slices"
-
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
-	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/warm"
@@ -73,77 +70,6 @@ func (r *round) warming() *warm.Search {
 		r.caches = warm.Open(r.txn, r.policy.Warms, r.memo.expect, r.cycle.Now)
 	}
 	return r.caches
-}
-
-// errand is a pod that may wait until what it lacks on the node that it would go to has
-// been fetched.
-type errand struct {
-	pod   cluster.PodID
-	shape cluster.ShapeID
-	node  cluster.NodeID
-}
-
-// putOff says whether a pod may wait until what it lacks on a node has been fetched: at the
-// end of the cycle fetchFirst sees to that. One that is placed with its group, or that may
-// not find the room again, goes at once.
-func (r *round) putOff(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) bool {
-	rules, v := r.policy.Warms, r.txn.View()
-	if rules == nil || !rules.First || !rules.Beside {
-		return false
-	}
-	p := v.Pod(pod)
-	if len(p.Spec.Artifacts) == 0 || p.Spec.Group != cluster.None || r.cycle.Now.Since(p.Arrived) >= rules.Patience {
-		return false
-	}
-	wait, known := rank.Fetching(v, p.Spec.Artifacts, node, rules.Beside, r.cycle.Now)
-	if !known || wait == 0 || fit.Slots(v, shape, node, cluster.None) < rules.Slots {
-		return false
-	}
-	r.later = append(r.later, errand{pod, shape, node})
-	return true
-}
-
-// isPutOff says whether the pod whose turn it is was put off.
-func (r *round) isPutOff(pod cluster.PodID) bool {
-	return len(r.later) > 0 && r.later[len(r.later)-1].pod == pod
-}
-
-// fetchFirst has what pods lack that were put off fetched. Where the disk has no room for
-// it, the pod goes at once, and the node makes some as for any pull.
-func (r *round) fetchFirst() {
-	v := r.txn.View()
-	var cold []errand
-	for _, e := range r.later {
-		if r.warming().Serve(v.Pod(e.pod).Spec.Artifacts, e.node) {
-			r.waitFetching(e)
-		} else {
-			cold = append(cold, e)
-		}
-	}
-	for _, e := range cold { // others came since its turn
-		switch {
-		case r.dropsFor(e):
-			r.waitFetching(e)
-		case fit.Slots(v, e.shape, e.node, cluster.None) == 0 || !fit.Queue(v, e.pod, e.shape).None() || !r.take(e.pod, e.shape, e.node, cluster.None):
-			r.wait(e.pod)
-		}
-	}
-}
-
-// waitFetching lets a pod wait for what is fetched.
-func (r *round) waitFetching(e errand) {
-	v := r.txn.View()
-	wait, _ := rank.Fetching(v, v.Pod(e.pod).Spec.Artifacts, e.node, r.policy.Warms.Beside, r.cycle.Now)
-	why := &decision.Reason{Code: decision.Fetching, Domain: cluster.Spot{Set: true, Level: cluster.LevelNode, Node: e.node}, Until: r.cycle.Now.Add(wait)}
-	r.waiting = append(r.waiting, decision.Waiting{Pod: e.pod, Why: why})
-}
-
-// dropsFor says whether something that a pod needs was dropped in this cycle.
-func (r *round) dropsFor(e errand) bool {
-	needs := r.txn.View().Pod(e.pod).Spec.Artifacts
-	return slices.ContainsFunc(r.txn.Prefetches(), func(f cluster.Prefetch) bool {
-		return f.Node == e.node && slices.ContainsFunc(f.Drops, func(id cluster.ArtifactID) bool { return slices.Contains(needs, id) })
-	})
 }
 
 // warmUp decides what is fetched: for those who got a place now, and in a review for those

@@ -27,12 +27,12 @@ type Rules struct {
 	// Beside says that what a pod lacks on its node is fetched beside what it pulls
 	// itself, as soon as it has its place.
 	Beside bool
-	// First says, with Beside, that a pod waits without a place while what it lacks is
-	// fetched to the node that it would go to, so that no GPU is idle for it meanwhile. It
-	// does so where that node has room for so many like it as Slots, itself included, and
-	// until it has waited for as long as Patience since it came.
+	// First says, with Beside, that pods wait without a place while what they lack is
+	// fetched to the node that they would go to, so that no GPU is idle for them meanwhile:
+	// pods of which an empty node holds at least so many as Small, until they have waited
+	// for as long as Patience since they came.
 	First    bool
-	Slots    int32
+	Small    int32
 	Patience moment.Span
 	// Ahead says that copies are fetched before anything needs them.
 	Ahead bool
@@ -56,7 +56,7 @@ type Rules struct {
 // Default returns the rules of our policy.
 func Default() Rules {
 	return Rules{
-		Second: 100_000, Beside: true, First: true, Slots: 2, Patience: 10 * moment.Minute, Ahead: true, Drops: true,
+		Second: 100_000, Beside: true, First: true, Small: 3, Patience: 10 * moment.Minute, Ahead: true, Drops: true,
 		Reach: 800, Margin: 500, Least: 10 * moment.Second,
 		Kinds: 32, Nodes: 32,
 	}
