@@ -41,6 +41,8 @@ const (
 	// mostWanted bounds the images that the world is told of: those that pods needed since
 	// the scheduler started, and before as far as that is remembered.
 	mostWanted = 20_000
+	// mostNames bounds the names that are remembered.
+	mostNames = 100_000
 	// newlyCame is how long a node may take to list what was fetched to it: kubelets look
 	// at their images every half minute and tell within ten seconds.
 	newlyCame = 2 * time.Minute
@@ -67,6 +69,9 @@ type caches struct {
 	images map[string]*image
 	on     map[string]*shelf // by node
 	wanted int
+	// names are those that nodes write, with those that images have: to read one takes
+	// microseconds, and nodes list many, most of them alike.
+	names map[string]string
 }
 
 // image is what is known of one.
@@ -105,7 +110,23 @@ func newCaches(c Caching) caches {
 	if c.Rate == 0 {
 		c.Rate = DefaultImageRate
 	}
-	return caches{Caching: c, images: make(map[string]*image), on: make(map[string]*shelf)}
+	return caches{Caching: c, images: make(map[string]*image), on: make(map[string]*shelf), names: make(map[string]string)}
+}
+
+// nameOf is facts.ImageName, remembered.
+func (c *caches) nameOf(text string) string {
+	name, known := c.names[text]
+	if known {
+		return name
+	}
+	if name = facts.ImageName(text); name == "" {
+		return ""
+	}
+	if len(c.names) >= mostNames {
+		clear(c.names)
+	}
+	c.names[text] = name
+	return name
 }
 
 // named returns an image by name.
@@ -141,8 +162,8 @@ func (c *caches) shelve(f *facts.Node) *shelf {
 	seen := make(map[string]bool)
 	for i := range f.Images {
 		r := row{size: f.Images[i].Size}
-		for _, name := range f.Images[i].Names {
-			if !seen[name] {
+		for _, text := range f.Images[i].Names {
+			if name := c.nameOf(text); name != "" && !seen[name] {
 				seen[name] = true
 				r.names = append(r.names, c.named(name))
 			}
@@ -282,6 +303,7 @@ func (b *books) stock(node string) {
 		_, listed := there[c.Held[i].Artifact]
 		if !listed && !(s.full && a.Size <= s.least) && !b.fetching.came(node, a.Name, b.now) {
 			cached.Dropped = append(cached.Dropped, a.Name)
+			b.notKept(node, a.Name)
 		}
 	}
 	for id, name := range there { // order: sorted below

@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 
 	"github.com/headrace-dev/headrace/live/beliefs"
 	"github.com/headrace-dev/headrace/live/explain"
@@ -288,6 +290,47 @@ func TestFetchesAhead(t *testing.T) {
 	w.tellAll()
 	if got := w.held("b"); got != nil || len(w.books.fetching.fetches) != 0 || len(w.books.fetching.arrived) != 0 {
 		t.Errorf("b lists nothing, and the world has %v; %d fetches are remembered, %d arrived", got, len(w.books.fetching.fetches), len(w.books.fetching.arrived))
+	}
+	if more := w.review(); len(more) != 0 {
+		t.Errorf("b has dropped it just now: %+v, want it left alone", more)
+	}
+	w.pass(firstBar)
+	if more := w.review(); len(more) != 1 {
+		t.Errorf("a minute later: %+v, want it fetched again", more)
+	}
+	w.balanced("all")
+}
+
+// How fast nodes fetch is learned from fetches that are large enough: as the middle of the
+// last ones, once there are a few, and only if that is news.
+func TestRateOfFetchesIsLearned(t *testing.T) {
+	w := warmTruth(t, &Prefetching{})
+	w.putNode("n", 8, 1, "", true)
+	w.stock("n")
+	w.tellAll()
+	rate := func() int64 { return int64(w.books.cacheOf("n").Rates[cluster.ArtifactImage]) }
+	fetch := func(size quantity.Bytes, seconds int) {
+		began := w.books.instant()
+		w.pass(time.Duration(seconds) * time.Second)
+		w.books.timed(&image{size: size}, began)
+	}
+	for range 3 {
+		fetch(10*gig, 200)
+	}
+	fetch(1<<20, 200) // says nothing
+	fetch(10*gig, 0)
+	if got := rate(); got != int64(DefaultImageRate) {
+		t.Errorf("after three fetches: %d per second, want %d as said", got, DefaultImageRate)
+	}
+	fetch(10*gig, 2)
+	if got, want := rate(), int64(10*gig/200); got != want {
+		t.Errorf("after four: %d per second, want %d", got, want)
+	}
+	for range ratesKept {
+		fetch(10*gig, 180)
+	}
+	if got, want := rate(), int64(10*gig/200); got != want {
+		t.Errorf("a tenth faster: %d per second, want %d as before", got, want)
 	}
 	w.balanced("all")
 }

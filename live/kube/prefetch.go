@@ -36,18 +36,34 @@ const (
 	// as fetchSlack says where that is longer.
 	fetchPatience = 10 * time.Minute
 	fetchSlack    = 4
-	// An image that does not come is left alone for a minute, then for twice as long each
-	// time, up to some hours.
+	// An image that does not come, or that its node drops within keptFor, is left alone for
+	// a minute, then for twice as long each time, up to some hours. What was longer ago than
+	// twice that is forgiven.
 	firstBar, longestBar = time.Minute, 6 * time.Hour
+	keptFor              = time.Hour
+	// The rate at which nodes fetch is learned from ratesFrom fetches on of at least timedFrom
+	// each, as the middle of the last ratesKept; a quarter more or less is no news.
+	timedFrom            = 1 << 30
+	ratesFrom, ratesKept = 4, 16
+	leastRate, mostRate  = 1_000_000, 10_000_000_000
 	// deleteAgain is the pause between two tries to delete a pod.
 	deleteAgain = 10 * time.Second
 )
 
-// trouble is how it went with an image that did not come.
+// trouble is how often an image did not come, or not stay, and until when it is left alone
+// for that.
 type trouble struct {
 	tries int
 	until time.Time
-	says  string
+}
+
+// again notes it once more.
+func (t *trouble) again(now time.Time) {
+	if now.Sub(t.until) > 2*longestBar {
+		t.tries = 0
+	}
+	t.until = now.Add(min(firstBar<<min(t.tries, 16), longestBar))
+	t.tries++
 }
 
 // fetching is the part of the books about prefetches.
@@ -60,6 +76,7 @@ type fetching struct {
 	arrived              map[string]time.Time
 	dueFetches           []FetchOrder
 	fetched              []Fetched
+	rates                []quantity.Bytes // of the last fetches, per second
 }
 
 // fetch is one under way, or whose pod is still to be deleted.
@@ -99,6 +116,19 @@ func newFetching(p *Prefetching, scheduler, namespace string) fetching {
 func (f *fetching) came(node, image string, now time.Time) bool {
 	at, fetched := f.arrived[node+" "+image]
 	return fetched && now.Sub(at) < newlyCame
+}
+
+// notKept notes that a node has dropped an image that was fetched to it for others: there is
+// less room than it seems.
+func (b *books) notKept(node, image string) {
+	key := node + " " + image
+	if _, fetched := b.fetching.arrived[key]; !fetched {
+		return
+	}
+	delete(b.fetching.arrived, key)
+	b.caches.images[image].trouble.again(b.now)
+	b.arrivalsStale = true
+	b.log.Warn("a node has dropped what was fetched ahead", "node", node, "image", image)
 }
 
 // podFor names the pod that fetches an image to a node: there is never a second one.
@@ -161,9 +191,30 @@ func (b *books) fetchSeen(key string, seen *facts.Pod) {
 	switch {
 	case one.ended:
 	case seen.Running:
+		b.timed(b.caches.images[one.image], seen.Started)
 		b.endFetch(key, one, "")
 	case p.Trouble != "":
 		b.endFetch(key, one, p.Trouble)
+	}
+}
+
+// timed learns from how long a fetch took how much a node fetches per second.
+func (b *books) timed(im *image, began moment.Instant) {
+	f, took := &b.fetching, b.instant().Since(began)
+	if began == 0 || took < moment.Second || im.size < timedFrom {
+		return
+	}
+	rate := quantity.Bytes(quantity.MulDiv(int64(im.size), int64(moment.Second), int64(took)))
+	f.rates = append(f.rates, min(max(rate, leastRate), mostRate))
+	f.rates = f.rates[max(0, len(f.rates)-ratesKept):]
+	middle := slices.Sorted(slices.Values(f.rates))[len(f.rates)/2]
+	if len(f.rates) < ratesFrom || middle*4 <= b.caches.Rate*5 && middle*5 >= b.caches.Rate*4 {
+		return
+	}
+	b.log.Info("nodes fetch images at another rate", "bytes per second", middle, "before", b.caches.Rate)
+	b.caches.Rate = middle
+	for _, node := range slices.Sorted(maps.Keys(b.caches.on)) {
+		b.stock(node)
 	}
 }
 
@@ -217,13 +268,12 @@ func (b *books) endFetch(key string, one *fetch, why string) {
 	awaited := b.cacheOf(one.node).Awaits(artifact) >= 0
 	switch {
 	case why == "":
-		im.trouble = trouble{}
 		b.fetching.arrived[one.node+" "+one.image] = b.now
 		if awaited {
 			b.must(world.PrefetchDone{Node: one.node, Artifact: one.image})
 		}
 	default:
-		im.trouble = trouble{tries: im.trouble.tries + 1, until: b.now.Add(min(firstBar<<min(im.trouble.tries, 16), longestBar)), says: why}
+		im.trouble.again(b.now)
 		b.arrivalsStale = true
 		if awaited {
 			b.must(world.PrefetchFailed{Node: one.node, Artifact: one.image})
@@ -272,7 +322,7 @@ func (b *books) watchFetches() {
 		}
 	}
 	for key, at := range f.arrived { // order: each by itself
-		if b.now.Sub(at) >= newlyCame {
+		if b.now.Sub(at) >= keptFor {
 			delete(f.arrived, key)
 		}
 	}

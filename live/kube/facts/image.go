@@ -34,7 +34,7 @@ const (
 
 // Image is one that a node has.
 type Image struct {
-	Names []string // as ImageName gives them
+	Names []string // as the node writes them
 	Size  quantity.Bytes
 }
 
@@ -73,16 +73,10 @@ func images(n *corev1.Node) []Image {
 	listed := n.Status.Images[:min(len(n.Status.Images), mostImages)]
 	out := make([]Image, 0, len(listed))
 	for i := range listed {
-		one := Image{Size: quantity.Bytes(listed[i].SizeBytes)}
-		if one.Size <= 0 || one.Size > MostSize {
-			continue
+		one := Image{Names: listed[i].Names[:min(len(listed[i].Names), mostNames)], Size: quantity.Bytes(listed[i].SizeBytes)}
+		if one.Size > 0 && one.Size <= MostSize {
+			out = append(out, one)
 		}
-		for _, text := range listed[i].Names[:min(len(listed[i].Names), mostNames)] {
-			if name := ImageName(text); name != "" && !slices.Contains(one.Names, name) {
-				one.Names = append(one.Names, name)
-			}
-		}
-		out = append(out, one)
 	}
 	return out
 }

@@ -61,7 +61,7 @@ func TestImagesOfNodeAreBounded(t *testing.T) {
 		{Names: []string{"<none>@<none>"}, SizeBytes: 7},
 	}
 	got := NodeOf(n, "nvidia.com/gpu", DefaultLevels())
-	want := []Image{{Names: []string{"docker.io/library/a:latest"}, Size: 5}, {Size: 7}}
+	want := []Image{{Names: n.Status.Images[0].Names, Size: 5}, {Names: n.Status.Images[3].Names, Size: 7}}
 	if diff := cmp.Diff(got.Images, want); diff != "" || got.Room != 500<<30 || got.Storage != 1<<40 || got.RoomFault != "" {
 		t.Errorf("room %d, storage %d, fault %q, images - got, + want:\n%s", got.Room, got.Storage, got.RoomFault, diff)
 	}
