@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -250,17 +249,23 @@ func (b *books) introduce(im *image) {
 	}
 	im.known = true
 	b.must(world.ArtifactKnown{Name: im.name, Sort: im.sort, Size: im.size})
-	for _, node := range slices.Sorted(maps.Keys(b.caches.on)) {
-		if s := b.caches.on[node]; slices.ContainsFunc(s.rows, func(r row) bool { return slices.Contains(r.names, im) }) {
-			b.stock(node)
+	var nodes, pods []string
+	for node, s := range b.caches.on { // order: sorted below
+		if slices.ContainsFunc(s.rows, func(r row) bool { return slices.Contains(r.names, im) }) {
+			nodes = append(nodes, node)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(b.pods)) {
-		p := b.pods[key]
+	for key, p := range b.pods { // order: sorted below
 		if p.footing == waiting && slices.ContainsFunc(p.seen.Needs, func(n facts.Need) bool { return n.Name == im.name }) {
-			b.resettle = append(b.resettle, key)
+			pods = append(pods, key)
 		}
 	}
+	slices.Sort(nodes)
+	for _, node := range nodes {
+		b.stock(node)
+	}
+	slices.Sort(pods)
+	b.resettle = append(b.resettle, pods...)
 }
 
 // cacheOf is what the world knows of a node's cache.
