@@ -14,7 +14,7 @@ import (
 
 func warmStatements() []statement {
 	return []statement{
-		{"artifact", form{usage: "NAME image|weights size=10GiB [pinned]", least: 2, most: 2, fields: []string{"size"}, flags: []string{"pinned"}}, false, (*interp).addArtifact},
+		{"artifact", form{usage: "NAME image|weights size=10GiB [pinned] [by-pods]", least: 2, most: 2, fields: []string{"size"}, flags: []string{"pinned", "by-pods"}}, false, (*interp).addArtifact},
 		{"cache", form{usage: "NODE size=256GiB [image-rate=128MiB] [weights-rate=256MiB]", least: 1, most: 1, fields: []string{"size", "image-rate", "weights-rate"}}, false, (*interp).setCache},
 		{"cached", form{usage: "NODE ARTIFACT…", least: 2, most: maxCount}, false, func(in *interp, c *call) ([]string, error) {
 			return nil, in.apply(world.NodeCached{Node: c.args[0], Has: c.args[1:]})
@@ -49,7 +49,7 @@ func (in *interp) addArtifact(c *call) ([]string, error) {
 		return nil, fmt.Errorf("artifact %s: sort %q: want one of %s", name, c.args[1], strings.Join(sorts, ", "))
 	}
 	r := c.reader("artifact " + name)
-	e := world.ArtifactKnown{Name: name, Sort: cluster.ArtifactSort(sort), Size: r.bytes("size", 0), Pinned: r.has("pinned")}
+	e := world.ArtifactKnown{Name: name, Sort: cluster.ArtifactSort(sort), Size: r.bytes("size", 0), Pinned: r.has("pinned"), ByPods: r.has("by-pods")}
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -162,7 +162,7 @@ func (in *interp) artifactFacts() []world.Event {
 	var out []world.Event
 	for i := range v.Artifacts.Len() {
 		a := v.Artifact(cluster.ArtifactID(i))
-		out = append(out, world.ArtifactKnown{Name: a.Name, Sort: a.Sort, Size: a.Size, Pinned: a.Pinned})
+		out = append(out, world.ArtifactKnown{Name: a.Name, Sort: a.Sort, Size: a.Size, Pinned: a.Pinned, ByPods: a.ByPods})
 	}
 	return out
 }

@@ -12,12 +12,13 @@ import (
 )
 
 // ArtifactKnown says what an artifact is, or that it has another size, or is pinned or
-// not from now on.
+// fetched by pods alone from now on, or not.
 type ArtifactKnown struct {
 	Name   string
 	Sort   cluster.ArtifactSort
 	Size   quantity.Bytes
 	Pinned bool `json:",omitempty"`
+	ByPods bool `json:",omitempty"`
 }
 
 func (e ArtifactKnown) apply(w *World) error {
@@ -31,13 +32,13 @@ func (e ArtifactKnown) apply(w *World) error {
 	}
 	id, known := w.artifacts[e.Name]
 	if !known {
-		w.artifacts[e.Name] = w.ledger.AddArtifact(cluster.Artifact{Name: e.Name, Key: chance.HashString(e.Name), Sort: e.Sort, Size: e.Size, Pinned: e.Pinned})
+		w.artifacts[e.Name] = w.ledger.AddArtifact(cluster.Artifact{Name: e.Name, Key: chance.HashString(e.Name), Sort: e.Sort, Size: e.Size, Pinned: e.Pinned, ByPods: e.ByPods})
 		return nil
 	}
 	if sort := w.ledger.Artifact(id).Sort; sort != e.Sort {
 		return fmt.Errorf("artifact %s: sort %v: it is known as %v", e.Name, e.Sort, sort)
 	}
-	w.ledger.ResizeArtifact(id, e.Size, e.Pinned)
+	w.ledger.ChangeArtifact(id, e.Size, e.Pinned, e.ByPods)
 	return nil
 }
 

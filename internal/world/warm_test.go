@@ -44,7 +44,7 @@ func newDepot(t testing.TB, seed int64) *depot {
 	}
 	for k := range depotKinds {
 		d.apply(world.ArtifactKnown{Name: fmt.Sprintf("image-%d", k/2), Sort: cluster.ArtifactImage, Size: quantity.Bytes(5+k/2) * quantity.GiB, Pinned: k == 0})
-		d.apply(world.ArtifactKnown{Name: fmt.Sprintf("weights-%d", k), Sort: cluster.ArtifactWeights, Size: quantity.Bytes(10+2*k) * quantity.GiB})
+		d.apply(world.ArtifactKnown{Name: fmt.Sprintf("weights-%d", k), Sort: cluster.ArtifactWeights, Size: quantity.Bytes(10+2*k) * quantity.GiB, ByPods: k == 2})
 	}
 	return d
 }
@@ -173,6 +173,9 @@ func (d *depot) mayFetch(s *cluster.Snapshot, f *cluster.Prefetch) {
 	d.t.Helper()
 	v := d.w.View()
 	n := v.Node(f.Node)
+	if v.Artifact(f.Artifact).ByPods {
+		d.t.Fatalf("%s is fetched, which only pods fetch", v.Artifact(f.Artifact).Name)
+	}
 	taken := n.Cache.Taken + v.Artifact(f.Artifact).Size
 	for _, id := range f.Drops {
 		taken -= v.Artifact(id).Size

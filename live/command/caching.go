@@ -22,6 +22,7 @@ type caching struct {
 	share       float64
 	rate        string
 	prefetch    bool
+	first       bool
 	pause       string
 	pullSecrets []string
 }
@@ -34,6 +35,7 @@ func (c *caching) flags(f *pflag.FlagSet) {
 	f.Float64Var(&c.share, "image-cache-share", float64(kube.DefaultImageShare)/1000, fmt.Sprintf("how much of its ephemeral storage a node keeps for images, as it tells their sizes, where its annotation %s does not say it; at most %v", facts.ImageCache, mostShare))
 	f.StringVar(&c.rate, "image-rate", "125M", "how many bytes of an image a node pulls and unpacks per second, as it tells their sizes")
 	f.BoolVar(&c.prefetch, "prefetch", false, "fetch images to nodes before pods need them, by pods in the Lease's namespace that mount them")
+	f.BoolVar(&c.first, "prefetch-first", false, "with --prefetch, have a pod wait without a place while the images that it lacks are fetched to the node that it would go to, so that no GPU is idle for it meanwhile; for at most ten minutes, and where that has room for two like it")
 	f.StringVar(&c.pause, "prefetch-pause-image", kube.DefaultPause, "the image that such a pod runs")
 	f.StringArrayVar(&c.pullSecrets, "prefetch-pull-secret", nil, "a secret of the Lease's namespace to fetch images with; without any, images that pods bring secrets for are not fetched; may be given several times")
 }
@@ -53,6 +55,8 @@ func (c *caching) config(out *kube.Config) error {
 		return fmt.Errorf("--prefetch-pause-image %q: must be the reference of an image, as %s", c.pause, kube.DefaultPause)
 	case badSecret >= 0:
 		return fmt.Errorf("--prefetch-pull-secret %q: must be the name of a secret", c.pullSecrets[badSecret])
+	case c.first && !c.prefetch:
+		return errors.New("--prefetch-first: without --prefetch nothing is fetched")
 	case len(c.pullSecrets) > 0 && !c.prefetch:
 		return fmt.Errorf("--prefetch-pull-secret %s: without --prefetch nothing is fetched", c.pullSecrets[0])
 	}
@@ -61,7 +65,7 @@ func (c *caching) config(out *kube.Config) error {
 		out.Caching.Share = 1
 	}
 	if c.prefetch {
-		out.Prefetch = &kube.Prefetching{Pause: c.pause, PullSecrets: c.pullSecrets}
+		out.Prefetch = &kube.Prefetching{Pause: c.pause, PullSecrets: c.pullSecrets, First: c.first}
 	}
 	return nil
 }

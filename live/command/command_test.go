@@ -45,6 +45,7 @@ func TestUsage(t *testing.T) {
 		"--prefetch --place-by-caches=false":  `--prefetch: not with --place-by-caches=false`,
 		"--prefetch --prefetch-pause-image X": `--prefetch-pause-image "X": must be the reference of an image`,
 		"--prefetch --prefetch-pull-secret A": `--prefetch-pull-secret "A": must be the name of a secret`,
+		"--prefetch-first":                    `--prefetch-first: without --prefetch nothing is fetched`,
 		"--prefetch-pull-secret a":            `--prefetch-pull-secret a: without --prefetch nothing is fetched`,
 		"--serve 10270":                       `--serve "10270": must be HOST:PORT`,
 		"--serve :10270":                      `--serve ":10270": beyond the loopback interface only with --serve-tls-cert and --serve-tls-key, or with --serve-self-signed`,

@@ -259,6 +259,41 @@ func TestFailedPrefetchBacksOff(t *testing.T) {
 	}
 }
 
+// A pod whose image is elsewhere waits without a place while it is fetched, and says so in a
+// way that calls no autoscaler; then it is bound to the node.
+func TestPodWaitsForItsImage(t *testing.T) {
+	r := newRig(t)
+	space, image := r.prefetchSpace()
+	for _, name := range []string{"a", "b"} {
+		r.ok(client.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}))
+	}
+	r.node("library", 0, keeps, func(n *corev1.Node) {
+		n.Status.Images = []corev1.ContainerImage{{Names: []string{image}, SizeBytes: imageSize}}
+	})
+	r.node("n", 2, keeps)
+	s := r.fetcherAt(space, "--prefetch-first")
+	r.becomes(r.prefetching(space), corev1.PodFailed, "") // ahead: that is not what this is about
+	r.noPrefetch(space)
+	r.create(podOf("plain", 1))
+	r.bound("plain")
+	r.create(podOf("early", 1, runs(image)))
+	r.bound("early") // the image is left alone, so that it goes at once
+	for _, name := range []string{"plain", "early"} {
+		r.ok(client.CoreV1().Pods(r.namespace).Delete(t.Context(), name, *metav1.NewDeleteOptions(0)))
+	}
+	s.kill()
+
+	s = r.fetcherAt(space, "--prefetch-first") // which knows nothing of that
+	r.create(podOf("p", 1, runs(image)))
+	r.waits("p", "FetchingImages: what it needs is fetched to node n first")
+	r.becomes(r.prefetching(space), corev1.PodRunning, "")
+	if got := r.bound("p"); got != "n" {
+		t.Errorf("it is bound to %s, want n", got)
+	}
+	r.noPrefetch(space)
+	s.balanced()
+}
+
 // A scheduler that is killed while an image is fetched leaves nothing behind: the next one
 // goes on with it, or ends it if it is of no use, and deletes what is over.
 func TestKilledWhileFetching(t *testing.T) {

@@ -3,8 +3,6 @@ package kube
 import (
 	"fmt"
 	"reflect"
-	"slices"
-	"time"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/quantity"
@@ -18,9 +16,8 @@ import (
 // arriving is what was learned about how often work comes that needs images.
 type arriving struct {
 	arrivals      learn.Arrivals
-	arrivalsStale bool      // the world does not know of the last ones yet
-	barEnds       time.Time // when the next image may be fetched again that did not come; zero: none
-	keptArrivals  int64     // arrivals that what was kept last rests on
+	arrivalsStale bool  // the world does not know of the last ones yet
+	keptArrivals  int64 // arrivals that what was kept last rests on
 }
 
 // arrives counts an arrival of what needs images, once for each pod, whichever instance saw
@@ -38,28 +35,17 @@ func (b *books) arrives(key string) {
 	b.arrivalsStale = b.arrivals.Observe(b.instant(), b.kindOf(spec, p.entered.Artifacts), spec.Artifacts, spec.Shape) || b.arrivalsStale
 }
 
-// believeArrivals tells the world what is expected that could be fetched, where that is
-// done.
+// believeArrivals tells the world what is expected, where images are fetched for that.
 func (b *books) believeArrivals() {
 	if b.fetching.Prefetching == nil {
 		return
 	}
 	later := b.arrivals.Observe(b.instant(), 0, nil, cluster.None) // time has passed
-	again := !b.barEnds.IsZero() && !b.now.Before(b.barEnds)
-	if !later && !again && !b.arrivalsStale {
+	if !later && !b.arrivalsStale {
 		return
 	}
-	b.arrivalsStale, b.barEnds = false, time.Time{}
-	v, table := b.world.View(), b.arrivals.Table()
-	table.Rows = slices.DeleteFunc(table.Rows, func(a cluster.Arrival) bool {
-		return slices.ContainsFunc(a.Artifacts, func(id cluster.ArtifactID) bool {
-			im := b.caches.images[v.Artifact(id).Name]
-			if im != nil && b.now.Before(im.trouble.until) && (b.barEnds.IsZero() || im.trouble.until.Before(b.barEnds)) {
-				b.barEnds = im.trouble.until
-			}
-			return !b.fetchable(im)
-		})
-	})
+	b.arrivalsStale = false
+	table := b.arrivals.Table()
 	if reflect.DeepEqual(table, b.beliefs.Arrivals) {
 		return
 	}
@@ -119,10 +105,11 @@ func (b *books) rememberArrivals(kept *beliefs.Arrivals) error {
 		if im == nil {
 			return fmt.Errorf("%d images: at most %d", len(kept.Images), mostWanted)
 		}
-		if err := b.apply(world.ArtifactKnown{Name: one.Name, Sort: one.Sort, Size: size}); err != nil {
+		im.private, im.local = one.Private, one.Local
+		if err := b.apply(world.ArtifactKnown{Name: one.Name, Sort: one.Sort, Size: size, ByPods: b.byPodsAlone(im)}); err != nil {
 			return err
 		}
-		im.size, im.known, im.private, im.local = size, true, one.Private, one.Local
+		im.size, im.known, im.byPods = size, true, b.byPodsAlone(im)
 		ids[i], _ = b.world.Artifact(one.Name)
 	}
 	seen := learn.Kinds{Epoch: kept.Epoch, Epochs: kept.Epochs}

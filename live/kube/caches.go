@@ -57,7 +57,9 @@ func (c *Config) warms(p *engine.Policy) *engine.Policy {
 		return p.Warming(&warm.Rules{})
 	}
 	rules := *p.Warms
-	rules.Beside, rules.Drops, rules.Ahead = false, false, c.Prefetch != nil
+	rules.Drops, rules.Ahead = false, c.Prefetch != nil
+	rules.First = c.Prefetch != nil && c.Prefetch.First
+	rules.Beside = rules.First // what is fetched for pods that wait
 	return p.Warming(&rules)
 }
 
@@ -85,6 +87,7 @@ type image struct {
 	// private says that pods bring secrets to pull it with, local that they have it never
 	// pulled.
 	private, local bool
+	byPods         bool // as the world was told
 	trouble        trouble
 }
 
@@ -235,7 +238,7 @@ func (b *books) sized(im *image, node string, size quantity.Bytes) {
 		changed := im.size != size
 		im.size, im.teller = size, node
 		if changed && im.known {
-			b.must(world.ArtifactKnown{Name: im.name, Sort: im.sort, Size: im.size})
+			b.tellImage(im)
 		}
 	}
 	b.introduce(im)
@@ -247,8 +250,8 @@ func (b *books) introduce(im *image) {
 	if im.known || !im.wanted || im.size == 0 {
 		return
 	}
-	im.known = true
-	b.must(world.ArtifactKnown{Name: im.name, Sort: im.sort, Size: im.size})
+	im.known, im.byPods = true, b.byPodsAlone(im)
+	b.tellImage(im)
 	var nodes, pods []string
 	for node, s := range b.caches.on { // order: sorted below
 		if slices.ContainsFunc(s.rows, func(r row) bool { return slices.Contains(r.names, im) }) {
@@ -334,6 +337,7 @@ func (b *books) needed(p *pod) {
 		}
 		im.private, im.local = im.private || n.Private, im.local || n.Local
 		b.introduce(im)
+		b.retell(im)
 		if im.known {
 			p.seen.Added.Artifacts = append(p.seen.Added.Artifacts, im.name)
 		}

@@ -226,9 +226,9 @@ func (w *truth) arriveOften(kind, image string) {
 
 // review runs a review, and returns what it has fetched.
 func (w *truth) review() []FetchOrder {
+	w.books.watchFetches()
 	w.books.believeArrivals()
 	w.books.decide(decision.CycleReview)
-	w.books.watchFetches()
 	orders, _ := w.books.takeFetches()
 	return orders
 }
@@ -414,6 +414,71 @@ func TestWhatIsNotFetched(t *testing.T) {
 			if orders := w.review(); len(orders) != c.want {
 				t.Errorf("orders %+v, want %d", orders, c.want)
 			}
+		})
+	}
+}
+
+// A pod waits without a place while what it lacks is fetched, and is placed as soon as it
+// has come; where it does not come, or may not be fetched, it goes at once. What a pod that
+// has its place pulls is not fetched besides.
+func TestPodsWaitForWhatIsFetched(t *testing.T) {
+	for name, c := range map[string]struct {
+		private bool
+		phase   corev1.PodPhase
+		waits   bool
+	}{
+		"it comes":         {phase: corev1.PodRunning, waits: true},
+		"it does not come": {phase: corev1.PodFailed, waits: true},
+		"private":          {private: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := warmTruth(t, &Prefetching{First: true})
+			w.putNode("library", 8, 0, "", true)
+			w.stock("library", "img=20")
+			w.putNode("n", 8, 2, "", true)
+			w.stock("n")
+			w.tellAll()
+			w.books.adoptFetches()
+			w.createKind("p", "k", "img")
+			if c.private {
+				w.pods["ns/p"].Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}}
+			}
+			w.tellAll()
+			w.decide()
+			orders, _ := w.books.takeFetches()
+			if c.waits != (len(orders) == 1) || c.waits != (len(w.flying) == 0) {
+				t.Fatalf("orders %+v, binds %v, want it to wait: %v", orders, w.flying, c.waits)
+			}
+			if !c.waits {
+				return
+			}
+			said, reason := w.books.said(w.books.pods["ns/p"])
+			if reason != fetchingImages || !strings.Contains(said.sentence, "fetched to node n first") {
+				t.Errorf("it says %s: %s, want that an image is fetched", reason, said.sentence)
+			}
+			w.decide()
+			if more, _ := w.books.takeFetches(); len(more)+len(w.flying) != 0 {
+				t.Errorf("while it is fetched: orders %+v, binds %v, want none", more, w.flying)
+			}
+			p := fetchPod(&orders[0])
+			w.writePod(p)
+			if c.phase == corev1.PodRunning {
+				p = p.DeepCopy()
+				p.Status.Phase = c.phase
+				w.writePod(p)
+			} else {
+				w.deletePod(facts.Key(p)) // to informers it is
+			}
+			w.tellAll()
+			if !w.books.stirred {
+				t.Error("the fetch has ended, and no cycle is due")
+			}
+			w.books.takeFetches()
+			w.decide()
+			if more, _ := w.books.takeFetches(); len(w.flying) != 1 || w.flying[0].Node != "n" || len(more) != 0 {
+				t.Errorf("binds %v, orders %+v, want it bound to n, and nothing fetched", w.flying, more)
+			}
+			w.balanced("all")
 		})
 	}
 }

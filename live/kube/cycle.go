@@ -189,6 +189,10 @@ func (b *books) note(v *cluster.View, line []decision.Waiting, kind decision.Cyc
 	}
 }
 
+// fetchingImages is the reason word of a pod that waits for what is fetched. It has room: to
+// autoscalers one that is unschedulable would be a call for nodes.
+const fetchingImages = "FetchingImages"
+
 // refusedKind is the kind of reason of a pod whose bind was refused.
 const refusedKind = "bind refused"
 
@@ -323,6 +327,8 @@ func (b *books) said(p *pod) (why, string) {
 		return b.refusedWhy(p, &held), corev1.PodReasonSchedulerError
 	case !held.None():
 		return why{kind: held.Kind(b.world.View()), sentence: held.Tell(b.world.View(), onTheClock), reason: &held}, corev1.PodReasonUnschedulable
+	case p.footing == waiting && p.asOf > 0 && p.asOf == b.turnOf(p).cycle && p.why.reason != nil && p.why.reason.Code == decision.Fetching:
+		return p.why, fetchingImages
 	case p.footing == waiting && p.asOf > 0 && p.asOf == b.turnOf(p).cycle:
 		return p.why, corev1.PodReasonUnschedulable
 	}

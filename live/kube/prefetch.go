@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
@@ -25,13 +26,18 @@ type Prefetching struct {
 	// PullSecrets name secrets of the namespace to pull with. Without any, images that pods
 	// bring secrets for are not fetched.
 	PullSecrets []string
+	// First has a pod wait without a place while what it lacks is fetched to the node that
+	// it would go to, where that is likely to have room for it still.
+	First bool
 }
 
 const (
 	// DefaultPause is what the kubelet's own sandboxes run, in Kubernetes 1.37.
 	DefaultPause = "registry.k8s.io/pause:3.10.2"
-	// mostFetches bounds the fetches under way, of all nodes: what a registry can bear.
-	mostFetches = 32
+	// mostFetches bounds the fetches under way for pods to come, of all nodes: what a registry
+	// can bear besides. mostUrgent bounds all of them: pods wait for the others, and would
+	// pull by themselves otherwise.
+	mostFetches, mostUrgent = 32, 512
 	// A fetch ends in vain after fetchPatience, or after as often as long as it should take
 	// as fetchSlack says where that is longer.
 	fetchPatience = 10 * time.Minute
@@ -70,10 +76,11 @@ func (t *trouble) again(now time.Time) {
 type fetching struct {
 	*Prefetching         // nil: there are none
 	scheduler, namespace string
-	synced               bool              // everything that was there has been told
-	found                map[string]string // before that: pods of an instance before, with their UIDs
-	fetches              map[string]*fetch // by pod
-	arrived              map[string]time.Time
+	synced               bool                 // everything that was there has been told
+	found                map[string]string    // before that: pods of an instance before, with their UIDs
+	fetches              map[string]*fetch    // by pod
+	arrived              map[string]time.Time // by node and image
+	barred               map[*image]bool      // that are left alone
 	dueFetches           []FetchOrder
 	fetched              []Fetched
 	rates                []quantity.Bytes // of the last fetches, per second
@@ -107,7 +114,7 @@ type Fetched struct {
 func newFetching(p *Prefetching, scheduler, namespace string) fetching {
 	return fetching{
 		Prefetching: p, scheduler: scheduler, namespace: namespace,
-		found: make(map[string]string), fetches: make(map[string]*fetch), arrived: make(map[string]time.Time),
+		found: make(map[string]string), fetches: make(map[string]*fetch), arrived: make(map[string]time.Time), barred: make(map[*image]bool),
 	}
 }
 
@@ -126,8 +133,7 @@ func (b *books) notKept(node, image string) {
 		return
 	}
 	delete(b.fetching.arrived, key)
-	b.caches.images[image].trouble.again(b.now)
-	b.arrivalsStale = true
+	b.giveUp(b.caches.images[image])
 	b.log.Warn("a node has dropped what was fetched ahead", "node", node, "image", image)
 }
 
@@ -138,7 +144,34 @@ func (f *fetching) podFor(node, image string) string {
 
 // fetchable says whether an image may be fetched now.
 func (b *books) fetchable(im *image) bool {
-	return im != nil && im.known && !im.local && (!im.private || len(b.fetching.PullSecrets) > 0) && !b.now.Before(im.trouble.until)
+	return im != nil && im.known && !im.byPods
+}
+
+// byPodsAlone says whether pods that need an image have to pull it by themselves now.
+func (b *books) byPodsAlone(im *image) bool {
+	f := &b.fetching
+	return f.Prefetching != nil && (im.local || im.private && len(f.PullSecrets) == 0 || b.now.Before(im.trouble.until))
+}
+
+// retell tells the world of an image if something else is the case with it than it was told.
+func (b *books) retell(im *image) {
+	if alone := b.byPodsAlone(im); im.known && alone != im.byPods {
+		im.byPods = alone
+		b.tellImage(im)
+	}
+}
+
+// tellImage tells the world of an image.
+func (b *books) tellImage(im *image) {
+	b.must(world.ArtifactKnown{Name: im.name, Sort: im.sort, Size: im.size, ByPods: im.byPods})
+}
+
+// giveUp leaves an image alone for a while. Pods that wait for it go on.
+func (b *books) giveUp(im *image) {
+	im.trouble.again(b.now)
+	b.fetching.barred[im] = true
+	b.retell(im)
+	b.stirred = true
 }
 
 // fetch carries out a decision to fetch an image. What is not carried out the next review
@@ -146,8 +179,15 @@ func (b *books) fetchable(im *image) bool {
 func (b *books) fetch(v *cluster.View, d *decision.Decision) {
 	f, node, image := &b.fetching, v.Node(d.Prefetch.Node).Spec.Name, v.Artifact(d.Prefetch.Artifact).Name
 	key := f.podFor(node, image)
-	if f.Prefetching == nil || f.fetches[key] != nil || len(f.fetches) >= mostFetches || !b.fetchable(b.caches.images[image]) {
+	most := mostFetches
+	if d.Prefetch.Urgent {
+		most = mostUrgent
+	}
+	switch {
+	case f.Prefetching == nil, f.fetches[key] != nil, len(f.fetches) >= most, !b.fetchable(b.caches.images[image]):
 		return
+	case d.Prefetch.Urgent && b.world.View().Uses(d.Prefetch.Node, d.Prefetch.Artifact):
+		return // the kubelet pulls it already, for a pod that has its place
 	}
 	if err := b.apply(world.Acceptance([]decision.Decision{*d})); err != nil {
 		b.log.Warn("a decision is not accepted", "because", err)
@@ -231,7 +271,7 @@ func (b *books) adoptFetch(key string, seen *facts.Pod) *fetch {
 	f, p := &b.fetching, seen.Prefetch
 	im, c := b.caches.images[p.Image], b.cacheOf(seen.Node)
 	decided, err := strconv.ParseUint(p.Decision, 16, 64)
-	if err != nil || c == nil || !b.fetchable(im) || len(f.fetches) >= mostFetches {
+	if err != nil || c == nil || !b.fetchable(im) || len(f.fetches) >= mostUrgent {
 		return nil
 	}
 	artifact, _ := b.world.Artifact(p.Image)
@@ -273,12 +313,12 @@ func (b *books) endFetch(key string, one *fetch, why string) {
 			b.must(world.PrefetchDone{Node: one.node, Artifact: one.image})
 		}
 	default:
-		im.trouble.again(b.now)
-		b.arrivalsStale = true
 		if awaited {
 			b.must(world.PrefetchFailed{Node: one.node, Artifact: one.image})
 		}
+		b.giveUp(im)
 	}
+	b.stirred = true // a pod may have waited for it
 	one.ended = true
 	b.fetching.fetched = append(b.fetching.fetched, Fetched{Node: one.node, Image: one.image, Size: im.size, Why: why})
 	b.fetching.order(key, one, b.now)
@@ -320,6 +360,17 @@ func (b *books) watchFetches() {
 		case one.ended && b.now.Sub(one.asked) >= deleteAgain:
 			f.order(key, one, b.now)
 		}
+	}
+	var again []*image
+	for im := range f.barred { // order: sorted below
+		if !b.now.Before(im.trouble.until) {
+			again = append(again, im)
+			delete(f.barred, im)
+		}
+	}
+	slices.SortFunc(again, func(x, y *image) int { return strings.Compare(x.name, y.name) })
+	for _, im := range again {
+		b.retell(im)
 	}
 	for key, at := range f.arrived { // order: each by itself
 		if b.now.Sub(at) >= keptFor {

@@ -34,6 +34,9 @@ type Artifact struct {
 	Size quantity.Bytes
 	// Pinned says that it does not go from where it is for another's sake.
 	Pinned bool
+	// ByPods says that pods which need it fetch it, and nobody else can: nothing is decided
+	// about that.
+	ByPods bool
 	// Nodes are those whose caches hold it, by id. The list never changes in place.
 	Nodes []NodeID
 	// Ways counts those that it is on its way to.
@@ -121,10 +124,15 @@ func (l *Ledger) AddArtifact(a Artifact) ArtifactID {
 	return ArtifactID(l.Artifacts.grow(l.owner, a))
 }
 
-// ResizeArtifact says how large an artifact is, and whether it is pinned.
-func (l *Ledger) ResizeArtifact(id ArtifactID, size quantity.Bytes, pinned bool) {
+// ChangeArtifact says how large an artifact is, whether it is pinned, and whether pods alone
+// fetch it.
+func (l *Ledger) ChangeArtifact(id ArtifactID, size quantity.Bytes, pinned, byPods bool) {
 	a := l.Artifacts.own(int32(id), l.owner, l.recording)
-	a.Size, a.Pinned = size, pinned
+	grown := a.Size != size
+	a.Size, a.Pinned, a.ByPods = size, pinned, byPods
+	if !grown {
+		return
+	}
 	for i := range l.Nodes.Len() {
 		if n := l.Node(NodeID(i)); n.Cache.Find(id) >= 0 || n.Cache.Awaits(id) >= 0 {
 			c := *n.Cache
@@ -201,6 +209,8 @@ func (l *Ledger) Fetch(f *Prefetch, id uint64, now moment.Instant) error {
 	n := l.Node(f.Node)
 	name := l.Artifact(f.Artifact).Name
 	switch c := n.Cache; {
+	case l.Artifact(f.Artifact).ByPods:
+		return fmt.Errorf("prefetch %s to %s: only pods fetch it", name, n.Spec.Name)
 	case c == nil:
 		return fmt.Errorf("prefetch %s to %s: nothing is known of its cache", name, n.Spec.Name)
 	case c.Find(f.Artifact) >= 0:
@@ -275,6 +285,9 @@ func (v *View) artifactsDigest() (sum uint64) {
 		h := chance.Hash(39, a.Key, uint64(a.Sort), uint64(a.Size))
 		if a.Pinned {
 			h++
+		}
+		if a.ByPods {
+			h += 2
 		}
 		sum += h
 	}

@@ -42,9 +42,12 @@ func (r *round) putOff(pod cluster.PodID, shape cluster.ShapeID, node cluster.No
 	if !r.mayWait(pod, shape, node) {
 		return false
 	}
-	e := errand{pod, shape, node}
+	v, e := r.txn.View(), errand{pod, shape, node}
 	if r.lacks(e) == 0 {
 		return false
+	}
+	if slices.ContainsFunc(v.Pod(pod).Spec.Artifacts, func(id cluster.ArtifactID) bool { return v.Artifact(id).ByPods && v.Node(node).Cache.Find(id) < 0 }) {
+		return false // it waits in vain
 	}
 	r.later = append(r.later, e)
 	return true

@@ -242,6 +242,9 @@ func (s *Search) weigh(row *cluster.Arrival, node cluster.NodeID, others int) (p
 	p, need := plan{node: node}, quantity.Bytes(0)
 	for _, id := range row.Artifacts {
 		if before.lacks(id) {
+			if v.Artifact(id).ByPods {
+				return p, false
+			}
 			p.lacks = append(p.lacks, id)
 			need += v.Artifact(id).Size
 		}
