@@ -25,7 +25,10 @@
 //	release, bridge, extended  facts, allocations given back, extended resources
 //	evict, groups, together    who gives way to whom; groups that start all or none
 //	check, exclude             the last check before a bind, and what it rules out
-//	learner, checkpoint        what is expected to come, and its copy in a ConfigMap
+//	caches, prefetch,          images that nodes have and pods need, those that are fetched
+//	fetchpods                  before pods need them, and the pods that do it
+//	learner, arrivals,         what is expected to come, how true foretold starts were,
+//	foretold, checkpoint       and a copy of it in a ConfigMap
 //	audit, ledger, review      the books against the informers' stores
 //	record, trial, outlook     a journal; the same books without a cluster
 //	answer, ask, story,        explanations, figures, metrics, events, where the

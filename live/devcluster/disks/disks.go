@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -212,7 +213,10 @@ func (d *disks) tell(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err = d.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+	if _, err = d.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); apierrors.IsNotFound(err) {
+		delete(d.nodes, name)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	n.stale = false

@@ -57,3 +57,21 @@ func TestSimulatedNodesListImages(t *testing.T) {
 		t.Errorf("a node that is not simulated lists %v", got)
 	}
 }
+
+// A node that is deleted tells of nothing any more.
+func TestNodesGo(t *testing.T) {
+	client := fake.NewClientset(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{inventory.Simulated: inventory.SimulatedBy}},
+		Status:     corev1.NodeStatus{Capacity: corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("100Gi")}},
+	})
+	d := disks{client: client, sizes: make(map[string]int64), nodes: make(map[string]*disk)}
+	if err := d.use(t.Context(), &stay{node: "n", pod: "1", needs: []string{"a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.CoreV1().Nodes().Delete(t.Context(), "n", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.tell(t.Context(), "n"); err != nil || len(d.nodes) != 0 {
+		t.Errorf("error %v, %d nodes are remembered, want none", err, len(d.nodes))
+	}
+}
