@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 	"math/rand"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
@@ -571,5 +573,110 @@ func TestKeptArrivalsAreChecked(t *testing.T) {
 	w := warmTruth(t, nil)
 	if err := w.books.rememberArrivals(&beliefs.Arrivals{Images: []beliefs.Image{image}, Kinds: []beliefs.Arriving{kind}}); err != nil {
 		t.Errorf("what makes sense: %v", err)
+	}
+}
+
+// kubelet carries out orders, of which calls fail unless all is calm, and moves the pods that
+// fetch images on, at random.
+func (w *truth) kubelet(r *rand.Rand, calm bool) {
+	orders, _ := w.books.takeFetches()
+	for i := range orders {
+		o := &orders[i]
+		switch there := w.pods[o.Key]; {
+		case !calm && r.Intn(8) == 0:
+			w.books.fetchOrdered(o, "", errConflict)
+		case o.Delete:
+			w.deletePod(o.Key)
+			w.books.fetchOrdered(o, "", nil)
+		case there != nil:
+			w.books.fetchOrdered(o, "", errConflict)
+		default:
+			w.uids++
+			p := fetchPod(o)
+			p.UID = types.UID(fmt.Sprint("fetch-", w.uids))
+			w.writePod(p)
+			w.books.fetchOrdered(o, string(p.UID), nil)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(w.pods)) {
+		p := w.pods[key]
+		if !strings.HasPrefix(key, "headrace-system/") || r.Intn(3) > 0 {
+			continue
+		}
+		p = p.DeepCopy()
+		switch n := r.Intn(4); {
+		case n == 0 && !calm:
+			w.deletePod(key)
+			continue
+		case n == 1:
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}}
+		default:
+			p.Status.Phase, p.Status.StartTime = corev1.PodRunning, &metav1.Time{Time: w.now.Add(-time.Minute)}
+		}
+		w.writePod(p)
+	}
+}
+
+// Whatever becomes of nodes, pods and fetches in whatever order, the books balance after
+// every step; in the end no pod that fetches an image is left, and nobody waits for one.
+func TestFetchesComeToAnEnd(t *testing.T) {
+	fetched := 0
+	for seed := range int64(30) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			w, r := warmTruth(t, &Prefetching{First: seed%2 == 0}), rand.New(rand.NewSource(seed))
+			for i := range 4 {
+				name := fmt.Sprint("node-", i)
+				w.putNode(name, 8, 4, "", true)
+				w.stock(name, fmt.Sprintf("i%d=20", i))
+			}
+			w.tellAll()
+			w.books.adoptFetches()
+			for range 300 {
+				switch r.Intn(8) {
+				case 0, 1:
+					pod := fmt.Sprint("pod-", r.Intn(20))
+					if w.pods["ns/"+pod] == nil {
+						i := r.Intn(4)
+						w.createKind(pod, fmt.Sprint("k", i), fmt.Sprint("i", i))
+					}
+				case 2:
+					w.kubelet(r, false)
+				case 3:
+					w.pass(time.Duration(r.Intn(20)) * time.Minute)
+					w.books.watchFetches()
+					w.books.believeArrivals()
+					w.flying = append(w.flying, w.books.decide(decision.CycleReview)...)
+				case 4:
+					name := fmt.Sprint("node-", r.Intn(4))
+					if w.nodes[name] != nil {
+						w.stock(name, fmt.Sprintf("i%d=20", r.Intn(4)), fmt.Sprintf("i%d=20", r.Intn(4)))
+					}
+				default:
+					w.balanced(step(w, r))
+				}
+				w.balanced("a step")
+			}
+			fetched += len(w.books.fetching.arrived)
+			for range 40 {
+				w.kubelet(r, true)
+				w.settleAll()
+				w.books.watchFetches()
+			}
+			w.balanced("settling")
+			w.equal()
+			for key, one := range w.books.fetching.fetches {
+				if !one.ended {
+					t.Errorf("%s is under way for ever", key)
+				}
+			}
+			for key, p := range w.pods {
+				if strings.HasPrefix(key, "headrace-system/") {
+					t.Errorf("%s is left, on %s: %s", key, p.Spec.NodeName, p.Status.Phase)
+				}
+			}
+		})
+	}
+	if fetched == 0 {
+		t.Error("nothing was ever fetched")
 	}
 }
