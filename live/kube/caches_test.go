@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -618,12 +619,17 @@ func (w *truth) kubelet(r *rand.Rand, calm bool) {
 }
 
 // Whatever becomes of nodes, pods and fetches in whatever order, the books balance after
-// every step; in the end no pod that fetches an image is left, and nobody waits for one.
+// every step; in the end no pod that fetches an image is left, and the journal of it replays.
 func TestFetchesComeToAnEnd(t *testing.T) {
 	fetched := 0
 	for seed := range int64(30) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			w, r := warmTruth(t, &Prefetching{First: seed%2 == 0}), rand.New(rand.NewSource(seed))
+			path := filepath.Join(t.TempDir(), "j")
+			var err error
+			if w.books.record, err = record(path, DefaultRecordLimit, w.books.turns[0].Policy); err != nil {
+				t.Fatal(err)
+			}
 			for i := range 4 {
 				name := fmt.Sprint("node-", i)
 				w.putNode(name, 8, 4, "", true)
@@ -664,6 +670,12 @@ func TestFetchesComeToAnEnd(t *testing.T) {
 			}
 			w.balanced("settling")
 			w.equal()
+			if err := w.books.record.end(); err != nil {
+				t.Fatal(err)
+			}
+			if got := replayed(t, path); got.Differing != 0 || got.Cycles != int(w.books.cycle) {
+				t.Errorf("replayed to %+v, want %d cycles and no difference", got, w.books.cycle)
+			}
 			for key, one := range w.books.fetching.fetches {
 				if !one.ended {
 					t.Errorf("%s is under way for ever", key)
