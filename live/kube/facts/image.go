@@ -71,7 +71,7 @@ func ImageName(text string) string {
 // images returns what a node says it has.
 func images(n *corev1.Node) []Image {
 	listed := n.Status.Images[:min(len(n.Status.Images), mostImages)]
-	out := make([]Image, 0, len(listed))
+	var out []Image
 	for i := range listed {
 		one := Image{Names: listed[i].Names[:min(len(listed[i].Names), mostNames)], Size: quantity.Bytes(listed[i].SizeBytes)}
 		if one.Size > 0 && one.Size <= MostSize {
