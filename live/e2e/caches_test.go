@@ -270,7 +270,7 @@ func TestPodWaitsForItsImage(t *testing.T) {
 	r.node("library", 0, keeps, func(n *corev1.Node) {
 		n.Status.Images = []corev1.ContainerImage{{Names: []string{image}, SizeBytes: imageSize}}
 	})
-	r.node("n", 2, keeps)
+	r.node("n", 4, keeps)
 	s := r.fetcherAt(space, "--prefetch-first")
 	r.becomes(r.prefetching(space), corev1.PodFailed, "") // ahead: that is not what this is about
 	r.noPrefetch(space)

@@ -438,7 +438,7 @@ func TestPodsWaitForWhatIsFetched(t *testing.T) {
 			w := warmTruth(t, &Prefetching{First: true})
 			w.putNode("library", 8, 0, "", true)
 			w.stock("library", "img=20")
-			w.putNode("n", 8, 2, "", true)
+			w.putNode("n", 8, 4, "", true)
 			w.stock("n")
 			w.tellAll()
 			w.books.adoptFetches()
