@@ -116,6 +116,9 @@ func (in *interp) succeed(v *cluster.View, d *decision.Decision, held bool) erro
 	if d.Action != cluster.ActionResize {
 		in.because[name] = d.Because
 	}
+	if d.Action == cluster.ActionReplace {
+		return nil // its owner makes another
+	}
 	if d.Action == cluster.ActionBind && in.world.Holds(d) {
 		in.held = append(in.held, *d)
 		in.notes[d.ID] = note{outside: in.outside, quiet: held}
@@ -139,8 +142,10 @@ func (in *interp) carryOut(v *cluster.View, d *decision.Decision) error {
 	evict := d.Action == cluster.ActionEvict
 	span, kind := in.slow.bind, dueBound
 	if evict {
-		if err := in.spend(in.guards[name]); err != nil {
-			return err
+		if d.Because.ReplacedBy == "" {
+			if err := in.spend(in.guards[name]); err != nil {
+				return err
+			}
 		}
 		span, kind = in.stopping(name), dueGone
 		if d.Save {
@@ -172,6 +177,9 @@ func (in *interp) release() error {
 		if err := in.apply(world.HoldDropped{Name: name}); err != nil {
 			return err
 		}
+	}
+	if err := in.forlorn(); err != nil {
+		return err
 	}
 	plan := decision.Plan{Decisions: in.held}
 	in.held = nil
@@ -295,7 +303,7 @@ func (in *interp) outcome(c *call) ([]string, error) {
 	case 2:
 		return nil, in.apply(world.Started{Name: name})
 	case 3:
-		err := in.apply(world.Evicted{Name: name})
+		err := in.departed(name)
 		if err == nil {
 			in.endEviction(name, "gone")
 		}

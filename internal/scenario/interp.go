@@ -75,6 +75,8 @@ type interp struct {
 	spaces   map[string]world.NamespaceKnown // and namespaces
 	kept     []world.Event                   // what was believed of queues at the last checkpoint
 	evicted  []eviction
+	watched  map[uint64]moment.Instant // until when what is kept for heirs is, as planned
+	said     []string                  // of what happened by itself, not printed yet
 
 	because  map[string]decision.Explanation // of the pods that were placed, by name
 	held     []decision.Decision             // binds that come after evictions under way
@@ -91,7 +93,7 @@ func newInterp() *interp {
 		table: statements(), world: world.New(), policies: policies(), rows: maxRows,
 		because: make(map[string]decision.Explanation), notes: make(map[uint64]note),
 		specs: make(map[string]world.PodAdded), guards: make(map[string]string), stops: make(map[string]moment.Span),
-		machines: make(map[string]world.NodeAdded), spaces: make(map[string]world.NamespaceKnown),
+		watched: make(map[uint64]moment.Instant), machines: make(map[string]world.NodeAdded), spaces: make(map[string]world.NamespaceKnown),
 	}
 	for i := range in.table {
 		in.names = append(in.names, in.table[i].name)

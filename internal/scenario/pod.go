@@ -25,8 +25,8 @@ func linkFlags() []string { return []string{"same-island", "same-numa"} }
 func podStatements() []statement {
 	return []statement{
 		{"pod", form{
-			usage: "NAME [gpus=N] …", least: 1, most: 1, flags: append(linkFlags(), "protected", "never-preempts", "ranks"),
-			fields: append(append(requestFields(), tieFields()...), "count", "priority", "queue", "group", "job", "sla", "kind", "expected", "budget", "stops-in", "rank", "needs"),
+			usage: "NAME [gpus=N] …", least: 1, most: 1, flags: append(linkFlags(), "protected", "never-preempts", "ranks", "surges"),
+			fields: append(append(requestFields(), tieFields()...), "count", "priority", "queue", "group", "job", "sla", "kind", "expected", "budget", "stops-in", "rank", "needs", "owner", "heir-of"),
 		}, true, (*interp).addPod},
 		{"start", form{usage: "NAME…", least: 1, most: maxCount}, false, func(in *interp, c *call) ([]string, error) {
 			return in.eachPod(c, func(name string) error { return in.apply(world.Started{Name: name}) })
@@ -52,6 +52,7 @@ func (in *interp) addPod(c *call) ([]string, error) {
 	e := world.PodAdded{
 		Kind: r.name("kind"), Queue: r.name("queue"), Group: r.name("group"), Job: r.name("job"), SLATotal: r.span("sla", 0), Expected: r.span("expected", 0),
 		Priority: int32(r.number("priority", 0, math.MinInt32, math.MaxInt32)), Protected: r.has("protected"), PreemptNever: r.has("never-preempts"), Artifacts: r.list("needs"),
+		Owner: r.name("owner"), Surges: r.has("surges"), HeirOf: r.name("heir-of"),
 	}
 	if r.has("rank") || r.has("ranks") {
 		e.Ranked, e.Rank = true, int32(r.number("rank", 0, 0, math.MaxInt32))

@@ -32,8 +32,8 @@ func policies() []policyRow {
 func policyStatements() []statement {
 	return []statement{
 		{"policy", form{
-			usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all] [foretell] [sizes] [warm=off|place,beside,ahead] [tidy[=waiting|demand|nodes|all]] [moves=N] [moves-per-hour=N] [move-price=N]", least: 1, most: 1,
-			fields: []string{"seed", "reserve", "warm", "tidy", "moves", "moves-per-hour", "move-price"},
+			usage: "NAME [seed=N] [preempt|stay] [lend] [reserve=off|head|all] [foretell] [sizes] [warm=off|place,beside,ahead] [tidy[=waiting|demand|nodes|all]] [moves=N] [moves-per-hour=N] [move-price=N] [heirs=first|after] …", least: 1, most: 1,
+			fields: append(heirFields(), "seed", "reserve", "warm", "tidy", "moves", "moves-per-hour", "move-price"),
 			flags:  []string{"preempt", "stay", "lend", "foretell", "tidy", "sizes"},
 		}, true, (*interp).setPolicy},
 	}

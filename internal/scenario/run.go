@@ -156,5 +156,5 @@ func (in *interp) checked(s *stmt) (lines []string, err error) {
 	if err := in.settled(); err != nil {
 		return nil, err
 	}
-	return lines, refusal
+	return append(lines, in.tellSaid()...), refusal
 }

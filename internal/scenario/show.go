@@ -20,7 +20,7 @@ func showStatements() []statement {
 
 // show prints a table of one kind of thing.
 func (in *interp) show(c *call) ([]string, error) {
-	kinds := []string{"nodes", "pods", "devices", "queues", "jobs", "groups", "waiting", "domains", "intents", "evictions", "classes", "digest", "after", "slas", "caches"}
+	kinds := []string{"nodes", "pods", "devices", "queues", "jobs", "groups", "waiting", "domains", "intents", "evictions", "classes", "digest", "after", "slas", "caches", "heirs"}
 	kind := slices.Index(kinds, c.args[0])
 	if kind < 0 {
 		return nil, fmt.Errorf("show: kind %q: no such kind%s", c.args[0], suggest(c.args[0], kinds))
@@ -31,7 +31,7 @@ func (in *interp) show(c *call) ([]string, error) {
 	if c.args[0] == "devices" {
 		return in.showDevices(c.args[1])
 	}
-	return [...]func() []string{in.showNodes, in.showPods, nil, in.showQueues, in.showJobs, in.showGroups, in.showWaiting, in.showDomains, in.showIntents, in.showEvictions, in.showClasses, in.showDigest, in.showAfter, in.showSLAs, in.showCaches}[kind](), nil
+	return [...]func() []string{in.showNodes, in.showPods, nil, in.showQueues, in.showJobs, in.showGroups, in.showWaiting, in.showDomains, in.showIntents, in.showEvictions, in.showClasses, in.showDigest, in.showAfter, in.showSLAs, in.showCaches, in.showHeirs}[kind](), nil
 }
 
 // table prints rows in aligned columns under a heading; without rows it says

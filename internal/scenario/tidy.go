@@ -12,10 +12,11 @@ func tidyRules(r *reader) *tidy.Rules {
 	rules.PerHour = int32(r.number("moves-per-hour", int64(rules.PerHour), 0, maxCount))
 	const most = 1_000_000_000_000
 	rules.Price = r.number("move-price", rules.Price, 0, most)
+	heirRules(r, &rules)
 	if r.has("tidy") {
 		return &rules
 	}
-	for _, name := range []string{"moves", "moves-per-hour", "move-price"} {
+	for _, name := range append(heirFields(), "moves", "moves-per-hour", "move-price") {
 		if r.has(name) {
 			r.fail(name, r.text(name, ""), "nothing: it goes with tidy")
 		}

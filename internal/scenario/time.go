@@ -53,6 +53,7 @@ const (
 	dueStarted
 	dueGone
 	dueResume
+	dueForlorn
 )
 
 // refusal is what the cluster will not do, and how many times more; -1: ever.
@@ -235,6 +236,9 @@ func (in *interp) settled() error {
 	if err := in.release(); err != nil {
 		return err
 	}
+	if err := in.watchLegacies(); err != nil {
+		return err
+	}
 	return in.check()
 }
 
@@ -254,6 +258,7 @@ func (in *interp) moveTo(until moment.Instant) ([]string, error) {
 		if err := in.settled(); err != nil {
 			return out, err
 		}
+		out = append(out, in.tellSaid()...)
 	}
 	return out, in.tick(until)
 }
@@ -289,6 +294,8 @@ func (in *interp) happen(d *due) ([]string, error) {
 		return out, nil
 	case dueResume:
 		return in.resume(d.name, stamp), nil
+	case dueForlorn:
+		return nil, nil // looked at after everything that happens
 	case dueStarted:
 		if id, ok := in.world.Pod(d.name); !ok || in.view().Pod(id).Phase != cluster.PhaseBound || in.attempt(id) != d.intent {
 			return nil, nil
@@ -329,7 +336,7 @@ func (in *interp) carry(name string, evict bool) string {
 	}
 	if evict {
 		in.endEviction(name, "gone")
-		in.fault = in.apply(world.Evicted{Name: name})
+		in.fault = in.departed(name)
 		return name + " is gone"
 	}
 	if in.fault = in.apply(world.Bound{Name: name}); in.fault == nil && in.slow.start > 0 {

@@ -56,6 +56,7 @@ func (e BindRefused) apply(w *World) error {
 	p := w.ledger.EditPod(id)
 	p.Attempt++
 	p.LastNode = last
+	w.ledger.Disinherit(id, w.now)
 	if e.Withdrawn {
 		return nil
 	}

@@ -70,6 +70,7 @@ func (e PodChanged) apply(w *World) error {
 	}
 	if reshaped {
 		w.withdrawResize(id)
+		w.withdrawReplace(id)
 	}
 	w.ledger.Respecify(id, &spec)
 	if reshaped {

@@ -34,6 +34,8 @@ func (e Accepted) apply(w *World) error {
 		return w.acceptBinds([]decision.Decision{*d})
 	case cluster.ActionEvict:
 		return w.acceptEvict(d, p)
+	case cluster.ActionReplace:
+		return w.acceptReplace(d, p)
 	case cluster.ActionResize:
 		return w.acceptResize(d, p)
 	}
@@ -65,10 +67,15 @@ func (w *World) acceptEvict(d *decision.Decision, p *cluster.Pod) error {
 	if p.Phase != cluster.PhaseBound && p.Phase != cluster.PhaseRunning {
 		return fmt.Errorf("accept evict %s: it is %v", p.Spec.Name, p.Phase)
 	}
+	if in := w.intentOf(d.Pod, cluster.ActionReplace); in != nil && in.ID == d.ID {
+		return w.succeeded(d, p)
+	}
 	if err := w.mayMove(d); err != nil {
 		return err
 	}
 	w.withdrawResize(d.Pod)
+	w.withdrawReplace(d.Pod)
+	w.heirFails(d.Pod)
 	w.ledger.SetPhase(d.Pod, cluster.PhaseTerminating)
 	w.addIntent(d)
 	w.keep(d)
@@ -113,6 +120,9 @@ func (w *World) forgetIntent(pod cluster.PodID) uint64 {
 		delete(w.underWay, in.ID)
 	}
 	w.ledger.Unkeep(id)
+	if g := w.ledger.Legacy(in.ID); g != nil && g.Of == pod {
+		w.ledger.DropLegacy(g.ID)
+	}
 	w.ledger.DropIntent(id)
 	w.ledger.EditPod(pod).Intent = cluster.None
 	w.freeIntents = append(w.freeIntents, id)

@@ -23,6 +23,8 @@ func (e Leaving) apply(w *World) error {
 	case cluster.PhaseTerminating:
 	case cluster.PhaseBound, cluster.PhaseRunning:
 		w.withdrawResize(id)
+		w.leavesUnasked(id)
+		w.heirFails(id)
 		w.ledger.SetPhase(id, cluster.PhaseTerminating)
 	default:
 		return fmt.Errorf("pod %s: it is %v and holds nothing to leave", e.Name, p.Phase)

@@ -112,6 +112,7 @@ func (e NodeChanged) apply(w *World) error {
 		w.withdrawResize(pod)
 	}
 	w.bringBack(id)
+	keep := w.setKeptAside(id)
 	spec, devices := w.nodeSpec(&e.NodeAdded)
 	before, reuse := w.ledger.Node(id).Spec.DeviceCount, cluster.NodeID(cluster.None)
 	if int(before) != len(devices) {
@@ -121,5 +122,6 @@ func (e NodeChanged) apply(w *World) error {
 	w.nodes[e.Name] = w.ledger.ChangeNode(id, spec, devices, e.Life, reuse, func(s *cluster.Shape, n *cluster.Node) []cluster.Grant {
 		return fit.Presume(&w.ledger.View, s, n)
 	})
+	keep(w.nodes[e.Name] == id)
 	return nil
 }

@@ -81,7 +81,7 @@ func (w *World) bindable(d *decision.Decision) (held bool, err error) {
 
 // place charges binds for good. Where one of several is refused, none is charged.
 func (w *World) place(ds []decision.Decision, held bool) error {
-	if len(ds) == 1 && ds[0].Together == 0 && !held {
+	if len(ds) == 1 && ds[0].Together == 0 && ds[0].Inherits == 0 && !held {
 		return w.placeOne(&ds[0], false)
 	}
 	free := w.freeIntents // binds only take from its end
@@ -143,6 +143,9 @@ func (w *World) setAside(ds []decision.Decision) []reservation {
 }
 
 func (w *World) placeOne(d *decision.Decision, held bool) error {
+	if err := w.takeOver(d); err != nil {
+		return err
+	}
 	if err := w.admit(d, held); err != nil {
 		return err
 	}

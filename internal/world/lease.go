@@ -68,7 +68,7 @@ func (w *World) leave(decided []uint64) {
 			continue
 		}
 		switch in := *w.ledger.Intents.At(int32(row)); {
-		case in.Action == cluster.ActionEvict:
+		case in.Action == cluster.ActionEvict || in.Action == cluster.ActionReplace:
 			w.ledger.Discharge(in.Pod, cluster.PhaseHeld)
 		case in.Action == cluster.ActionResize && in.Place.Lease != nil:
 			w.ledger.Rebook(in.Pod, in.Place)

@@ -34,7 +34,12 @@ func (w *World) mayMove(d *decision.Decision) error {
 
 // keep keeps the next place of a pod that is told to go, and counts the move.
 func (w *World) keep(d *decision.Decision) {
-	if d.Target != nil {
+	switch {
+	case d.Target == nil:
+	case w.ledger.Pod(d.Pod).Spec.Owner != 0:
+		w.keepForHeir(d, false)
+		w.ledger.NoteMove(w.now)
+	default:
 		target := *d.Target
 		w.ledger.Keep(w.ledger.Pod(d.Pod).Intent, &target)
 		w.ledger.NoteMove(w.now)
@@ -79,6 +84,7 @@ func (w *World) dropTargetsOn(node cluster.NodeID) {
 			w.ledger.Unkeep(cluster.IntentID(i))
 		}
 	}
+	w.dropLegaciesOn(node)
 }
 
 // MovesRecalled brings back when pods were told to move within the last hour.

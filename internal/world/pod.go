@@ -83,6 +83,12 @@ type PodAdded struct {
 	Since moment.Instant
 	// Policy is the profile whose turn decides about the pod. Empty: any.
 	Policy string `json:",omitempty"`
+	// Owner, where there is one, makes another pod like it in its place when it has gone;
+	// Surges says that such a one may come first, and it goes then. HeirOf names the pod in
+	// whose place this one comes, where that is known.
+	Owner  string `json:",omitempty"`
+	Surges bool   `json:",omitempty"`
+	HeirOf string `json:",omitempty"`
 	// Artifacts are what has to be on its node before it starts; they are known.
 	Artifacts []string `json:",omitempty"`
 	// How the pod stands to others.
@@ -100,6 +106,9 @@ func (e PodAdded) apply(w *World) error {
 	}
 	if e.Rank < 0 || !e.Ranked && e.Rank != 0 {
 		return fmt.Errorf("pod %s: rank %d, ranked: %v: must not be negative, and 0 for a pod without", e.Name, e.Rank, e.Ranked)
+	}
+	if e.Owner == "" && (e.Surges || e.HeirOf != "") {
+		return fmt.Errorf("pod %s: surges: %v, heir of %q: only with an owner", e.Name, e.Surges, e.HeirOf)
 	}
 	queue := cluster.QueueID(cluster.None)
 	if e.Queue != "" {
@@ -137,6 +146,7 @@ func (e PodAdded) apply(w *World) error {
 	}
 	spec := &cluster.PodSpec{
 		Name: e.Name, UID: e.UID, Group: group, Job: job, Service: cluster.None, Rank: rank,
+		Owner: w.Symbol(e.Owner), Surges: e.Surges, HeirOf: e.HeirOf,
 		PreemptNever: e.PreemptNever, Policy: w.Symbol(e.Policy), Artifacts: artifacts,
 		Own: cluster.PodOwn{Queue: queue, Kind: w.Symbol(e.Kind), Runs: w.Symbol(e.RunsAs), Priority: e.Priority, SLATotal: e.SLATotal, Expected: e.Expected, Protected: e.Protected},
 	}
@@ -196,9 +206,8 @@ func (r *Request) validate() error {
 	return nil
 }
 
-// shape interns a request of a kind.
-func (w *World) shape(r *Request, kind string) cluster.ShapeID {
-	key := chance.Fold(r.key(), chance.HashString(kind))
+// shapeKeyed interns a request of a kind by the key that it has.
+func (w *World) shapeKeyed(key uint64, r *Request, kind string) cluster.ShapeID {
 	if id, known := w.shapes[key]; known {
 		return id
 	}
@@ -302,6 +311,8 @@ func (e PodRemoved) apply(w *World) error {
 	if err != nil {
 		return err
 	}
+	w.heirFails(id)
+	w.bequeath(id)
 	w.dropIntent(id)
 	if p := w.ledger.Pod(id); p.Spec.Job != cluster.None {
 		if ran := p.RanFor(w.now); ran > w.ledger.Job(p.Spec.Job).Ran {
@@ -357,6 +368,8 @@ func (e Lost) apply(w *World) error {
 
 func (w *World) lose(id cluster.PodID) {
 	ran := w.ledger.Pod(id).RanFor(w.now)
+	w.heirFails(id)
+	w.bequeath(id)
 	w.dropIntent(id)
 	w.ledger.Discharge(id, cluster.PhaseWaiting)
 	p := w.ledger.EditPod(id)

@@ -45,6 +45,7 @@ type PodRecalled struct {
 	Arrived, Bound  moment.Instant
 	Started, Repaid moment.Instant
 	Displaced       moment.Instant
+	Rests           moment.Instant `json:",omitzero"`
 	Evictions       int32
 	Ran             moment.Span
 	Refused, Kept   Setback
@@ -122,6 +123,7 @@ func (w *World) Commitments() []Event {
 	for _, e := range intents {
 		out = append(out, e)
 	}
+	out = append(out, w.legaciesRecalled()...)
 	for _, name := range sortedKeys(w.groups) {
 		if g := v.Group(w.groups[name]); g.Ran || g.Deadline != 0 || g.GaveBack.Count > 0 {
 			out = append(out, GroupRecalled{Name: name, Ran: g.Ran, Deadline: g.Deadline, GaveBack: g.GaveBack})
@@ -161,7 +163,7 @@ func (w *World) recalled(id cluster.PodID) PodRecalled {
 	p := v.Pod(id)
 	e := PodRecalled{
 		Name: p.Spec.Name, Phase: p.Phase, Place: w.placeOf(p.Spec, &p.Placement), Reserved: p.Reserved, Attempt: p.Attempt,
-		Arrived: p.Arrived, Bound: p.Bound, Started: p.Started, Repaid: p.Repaid, Displaced: p.Displaced, Evictions: p.Evictions, Ran: p.Ran,
+		Arrived: p.Arrived, Bound: p.Bound, Started: p.Started, Repaid: p.Repaid, Displaced: p.Displaced, Rests: p.Rests, Evictions: p.Evictions, Ran: p.Ran,
 		Refused: w.setback(&p.Refused), Kept: w.setback(&p.Kept), GoneBy: p.GoneBy, Busy: p.Busy,
 	}
 	if p.Spec.Queue != cluster.None {
@@ -297,6 +299,7 @@ func (e PodRecalled) apply(w *World) error {
 	w.ledger.SetRefused(id, w.refusals(&e.Refused))
 	row := w.ledger.EditPod(id)
 	row.Attempt, row.Arrived, row.Bound, row.Started, row.Repaid = e.Attempt, e.Arrived, e.Bound, e.Started, e.Repaid
+	row.Rests = e.Rests
 	row.Displaced, row.Evictions, row.Ran, row.Kept = e.Displaced, e.Evictions, e.Ran, w.refusals(&e.Kept)
 	row.LastNode = cluster.None
 	if charged {

@@ -16,7 +16,7 @@ func Audit(v *View) error {
 		view:    v, milli: make([]quantity.MilliGPU, v.Devices.Len()), memory: make([]quantity.Bytes, v.Devices.Len()),
 		holders: make([]int32, v.Devices.Len()), counters: make(map[DeviceID][]int64), used: make([]Vector, v.Nodes.Len()), pods: make([]int, v.Nodes.Len()),
 	}
-	for _, step := range []func() error{a.gather, a.kept, a.nodes, a.devices, a.totals, a.hashes, a.company, a.queues, a.groups, a.returns, a.jobs, a.sizes, a.dependencies, a.promises, a.leases, a.refusals, a.waiting, a.moved, a.intents, a.caches} {
+	for _, step := range []func() error{a.gather, a.kept, a.legacies, a.nodes, a.devices, a.totals, a.hashes, a.company, a.queues, a.groups, a.returns, a.jobs, a.sizes, a.dependencies, a.promises, a.leases, a.refusals, a.waiting, a.moved, a.intents, a.caches} {
 		if err := step(); err != nil {
 			return err
 		}

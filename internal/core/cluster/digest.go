@@ -80,7 +80,7 @@ func (v *View) digest(beliefs bool) uint64 {
 			}
 		}
 	}
-	sum += v.movesDigest(0)
+	sum += v.movesDigest(0) + v.legaciesDigest()
 	for i := range v.Claims.Len() {
 		if c := v.Claims.At(int32(i)); c.Node != None {
 			place := Placement{Node: c.Node, Grants: c.Grants}
@@ -127,6 +127,9 @@ func (v *View) podDigest(p *Pod) uint64 {
 	}
 	if p.Repaid > 0 {
 		h = chance.Hash(26, h, uint64(p.Repaid))
+	}
+	if p.Rests > 0 {
+		h = chance.Hash(45, h, uint64(p.Rests))
 	}
 	if p.GoneBy > 0 {
 		h = chance.Hash(35, h, uint64(p.GoneBy))

@@ -223,9 +223,10 @@ const (
 	ActionRelease
 	ActionScale
 	ActionFail // give a pod up, in a world where nothing is retried
+	ActionReplace
 )
 
-var actionNames = [...]string{"bind", "evict", "resize", "hold", "checkpoint", "prefetch", "launch", "release", "scale", "fail"} // const: names of the actions
+var actionNames = [...]string{"bind", "evict", "resize", "hold", "checkpoint", "prefetch", "launch", "release", "scale", "fail", "replace"} // const: names of the actions
 
 func (a Action) String() string { return actionNames[a] }
 
@@ -257,7 +258,7 @@ type Intent struct {
 
 // during says whether a decision may be under way for a pod in a phase.
 func (a Action) during(p Phase) bool {
-	if a == ActionResize {
+	if a == ActionResize || a == ActionReplace {
 		return p == PhaseBound || p == PhaseRunning
 	}
 	return p == PhasePlacing || p == PhaseTerminating || p == PhaseHeld

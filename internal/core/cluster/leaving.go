@@ -38,8 +38,12 @@ func newLeaving(v *View) leaving {
 		}
 	}
 	for i := range v.Intents.Len() {
-		if in := v.Intents.At(int32(i)); in.ID != 0 && in.Action == ActionResize && in.Place.Lease != nil {
+		in := v.Intents.At(int32(i))
+		if in.ID != 0 && in.Action == ActionResize && in.Place.Lease != nil {
 			l.lend(in)
+		}
+		if in.ID != 0 && in.Action == ActionReplace {
+			l.leave(v.Pod(in.Pod))
 		}
 	}
 	return l

@@ -56,8 +56,11 @@ func (a *audit) moved() error {
 // the moment its eviction is accepted. Its queue is charged once, where it still is.
 type Target struct {
 	Place Placement
-	Bind  uint64         // the decision that takes it there
+	Bind  uint64         // the decision that takes it there; 0: its heir goes there
 	Until moment.Instant // once it has left; then the room is given up
+	// Of a pod whose heir is another pod: see Legacy.
+	Wait moment.Span `json:",omitempty"`
+	Set  uint64      `json:",omitempty"`
 }
 
 // Keep keeps room for the pod of an intent to evict.
@@ -89,6 +92,20 @@ func (l *Ledger) keep(place *Placement, sign int64) {
 	l.restate(place.Node, &before)
 }
 
+// Holds says whether a node has the room of a place, whoever asks for it.
+func (l *Ledger) Holds(place *Placement) bool {
+	n, shape := l.Node(place.Node), l.Shape(place.Shape)
+	if _, short := n.Free.ShortOf(&shape.Need); short || !n.TakesWork() || !l.covers(shape, place.Grants) {
+		return false
+	}
+	for i := range place.Grants {
+		if l.admitGrant(n, place.Grants, i) != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // AdmitBeside is Admit for a pod that is somewhere already: its queues are charged.
 func (l *Ledger) AdmitBeside(pod PodID, place *Placement) error { return l.admit(pod, place, false) }
 
@@ -103,16 +120,20 @@ func (a *audit) kept() error {
 		if in.Action != ActionEvict || !in.Target.Place.Placed() {
 			return fmt.Errorf("audit: room on node %d is kept with a decision to %v pod %s", in.Target.Place.Node, in.Action, v.Pod(in.Pod).Spec.Name)
 		}
-		place := &in.Target.Place
-		a.used[place.Node] = a.used[place.Node].Plus(&v.Shape(place.Shape).Need)
-		for _, g := range place.Grants {
-			a.milli[g.Device] += g.Milli
-			a.memory[g.Device] += g.Memory
-			a.holders[g.Device]++
-			a.count(&g)
-		}
+		a.keep(&in.Target.Place)
 	}
 	return nil
+}
+
+// keep adds room that is kept on a node for nobody who is there.
+func (a *audit) keep(place *Placement) {
+	a.used[place.Node] = a.used[place.Node].Plus(&a.view.Shape(place.Shape).Need)
+	for _, g := range place.Grants {
+		a.milli[g.Device] += g.Milli
+		a.memory[g.Device] += g.Memory
+		a.holders[g.Device]++
+		a.count(&g)
+	}
 }
 
 func (v *View) targetDigest(in *Intent) uint64 {

@@ -217,9 +217,15 @@ type PodSpec struct {
 	Group        GroupID
 	Job          JobID
 	Service      ServiceID
-	Queue        QueueID
-	Rank         int32 // within its group; None without
-	Priority     int32
+	// Owner, where set, makes pods that are as good as each other: one that goes is
+	// followed by another. Surges says that such a one may come first. HeirOf names the pod
+	// that this one follows, where that is known.
+	Owner    Symbol
+	Surges   bool
+	HeirOf   string
+	Queue    QueueID
+	Rank     int32 // within its group; None without
+	Priority int32
 	// SLATotal is the time from arrival within which the pod should have
 	// finished; 0 is no such promise.
 	SLATotal moment.Span
@@ -281,6 +287,9 @@ type Pod struct {
 	// counts how often.
 	Displaced moment.Instant
 	Evictions int32
+	// Rests is since when it stays where it is, as far as moves go: it was to be replaced, or
+	// came in place of another; 0: never.
+	Rests moment.Instant
 	// GoneBy is until when it may be in room that is reserved for others from then on:
 	// it said that it would have ended. 0: in none.
 	GoneBy moment.Instant

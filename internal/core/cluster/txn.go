@@ -77,6 +77,19 @@ func (t *Txn) TouchedNodes() (nodes []NodeID, complete bool) {
 // Place gives a waiting pod a place. It refuses, changing nothing, what would
 // overdraw the node or a device.
 func (t *Txn) Place(pod PodID, place Placement) error {
+	if err := t.mayPlace(pod); err != nil {
+		return err
+	}
+	if err := t.ledger.Admit(pod, &place); err != nil {
+		return err
+	}
+	t.ledger.Charge(pod, place, PhasePlacing)
+	t.touched = append(t.touched, pod)
+	return nil
+}
+
+// mayPlace refuses a pod that does not wait, or has no turn yet.
+func (t *Txn) mayPlace(pod PodID) error {
 	if p := t.ledger.Pod(pod); p.Phase != PhaseWaiting {
 		return fmt.Errorf("place %s: it is %v, not waiting", p.Spec.Name, p.Phase)
 	}
@@ -89,11 +102,6 @@ func (t *Txn) Place(pod PodID, place Placement) error {
 	if t.ledger.AwaitsJobs(t.ledger.Pod(pod)) {
 		return fmt.Errorf("place %s: its job waits for others", t.ledger.Pod(pod).Spec.Name)
 	}
-	if err := t.ledger.Admit(pod, &place); err != nil {
-		return err
-	}
-	t.ledger.Charge(pod, place, PhasePlacing)
-	t.touched = append(t.touched, pod)
 	return nil
 }
 

@@ -12,6 +12,7 @@ type ledgerMark struct {
 	returned                                                                                  []GroupID
 	slas                                                                                      []SLA
 	moves                                                                                     []moment.Instant
+	legacies                                                                                  []Legacy
 }
 
 func (l *Ledger) mark() ledgerMark {
@@ -19,7 +20,7 @@ func (l *Ledger) mark() ledgerMark {
 		nodes: l.Nodes.mark(), devices: l.Devices.mark(), pods: l.Pods.mark(), queues: l.Queues.mark(), domains: l.Domains.mark(),
 		classes: l.Classes.mark(), groups: l.Groups.mark(), jobs: l.Jobs.mark(), intents: l.Intents.mark(), waiting: l.waiting.mark(), artifacts: l.Artifacts.mark(),
 		loose:   l.Loose,
-		lenders: l.lenders, refused: l.refused, dependents: l.dependents, returned: l.returned, slas: l.slas, moves: l.moves,
+		lenders: l.lenders, refused: l.refused, dependents: l.dependents, returned: l.returned, slas: l.slas, moves: l.moves, legacies: l.legacies,
 	}
 }
 
@@ -36,7 +37,7 @@ func (l *Ledger) rollback(m ledgerMark) {
 	l.waiting.rollback(m.waiting, l.owner)
 	l.Artifacts.rollback(m.artifacts, l.owner)
 	l.Loose = m.loose
-	l.lenders, l.refused, l.dependents, l.returned, l.slas, l.moves = m.lenders, m.refused, m.dependents, m.returned, m.slas, m.moves
+	l.lenders, l.refused, l.dependents, l.returned, l.slas, l.moves, l.legacies = m.lenders, m.refused, m.dependents, m.returned, m.slas, m.moves, m.legacies
 }
 
 // forgetUndo drops what was recorded: nobody goes back any more.

@@ -56,6 +56,8 @@ type View struct {
 	slas []SLA
 	// moves are the instants at which pods were told to move, within MovesKept of the last.
 	moves []moment.Instant
+	// legacies are rooms that are kept for heirs.
+	legacies []Legacy
 
 	// waiting is a bit set over pod ids: the pods in PhaseWaiting.
 	waiting Table[uint64]

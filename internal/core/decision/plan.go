@@ -46,6 +46,11 @@ type Explanation struct {
 	Yield *Yield `json:",omitempty"`
 	// Move says of an eviction and the bind after it why the pod moves.
 	Move *Move `json:",omitempty"`
+	// InPlaceOf names, of a bind, the pod whose heir this one is, and Inherits what was
+	// decided then; ReplacedBy names, of an eviction, the heir that runs.
+	InPlaceOf  string `json:",omitempty"`
+	Inherits   uint64 `json:",omitempty"`
+	ReplacedBy string `json:",omitempty"`
 }
 
 // Move is why a pod that runs goes elsewhere.
@@ -59,6 +64,10 @@ type Move struct {
 	// they cost, in milli-GPU-seconds.
 	Gain, Price int64
 	Moves       int32 // how many there are
+	// Surge says that the pod goes when another runs in its place; Set ties those who go
+	// for one thing.
+	Surge bool   `json:",omitempty"`
+	Set   uint64 `json:",omitempty"`
 }
 
 // Describe says why.
@@ -70,7 +79,11 @@ func (m *Move) Describe() string {
 	case m.Node != "":
 		what = "to leave node " + m.Node + " empty"
 	}
-	return fmt.Sprintf("moves %s: gain %d milli-GPU-seconds, price %d, %d in all", what, m.Gain, m.Price, m.Moves)
+	text := fmt.Sprintf("moves %s: gain %d milli-GPU-seconds, price %d, %d in all", what, m.Gain, m.Price, m.Moves)
+	if m.Surge {
+		text += "; it goes when another runs in its place"
+	}
+	return text
 }
 
 // Yield is why a pod gives way.
@@ -115,6 +128,8 @@ type Decision struct {
 	// Target is, of an eviction, where the pod is to be next: room that is kept for it from
 	// the moment this is accepted.
 	Target *cluster.Target `json:",omitempty"`
+	// Inherits is, of a bind, the decision that has kept the room for an heir. 0: none has.
+	Inherits uint64 `json:",omitempty"`
 	// GoneBy is, of a bind in room that is reserved for others, from when on it is.
 	GoneBy moment.Instant `json:",omitempty"`
 	// Save asks, with an eviction, to save the state of the work first: the pod goes
@@ -277,10 +292,16 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 		}
 		if c.From.Placed() {
 			d := newDecision(cycle, t, c.Pod, cluster.ActionEvict, c.From, explain)
-			leaving[c.From.Node] = append(leaving[c.From.Node], d.ID)
-			if c.To.Placed() && d.Because.Move != nil {
-				d.Target = &cluster.Target{Place: c.To, Bind: idOf(cycle, t, c.Pod, cluster.ActionBind), Until: moment.Never}
+			if move := d.Because.Move; c.To.Placed() && move != nil {
+				d.Target = &cluster.Target{Place: c.To, Bind: idOf(cycle, t, c.Pod, cluster.ActionBind), Until: moment.Never, Set: move.Set}
+				if t.Base().Pod(c.Pod).Spec.Owner != 0 {
+					d.Target.Bind, c.To = 0, cluster.Nowhere() // another comes there
+				}
+				if move.Surge {
+					d.ID, d.Action = idOf(cycle, t, c.Pod, cluster.ActionReplace), cluster.ActionReplace
+				}
 			}
+			leaving[c.From.Node] = append(leaving[c.From.Node], d.ID)
 			evictions = append(evictions, eviction{d.ID, c.Pod, c.From.Node})
 			plan.Decisions = append(plan.Decisions, d)
 		}
@@ -291,6 +312,9 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 				d.After = minded(t.View(), kin, evictions, c.To.Node)
 			}
 			d.After = limited(t.View(), c.Pod, evictions, d.After)
+			if d.Inherits = d.Because.Inherits; d.Inherits != 0 {
+				d.After = nil // its room was kept
+			}
 			if d.Because.Move != nil {
 				d.After = []uint64{idOf(cycle, t, c.Pod, cluster.ActionEvict)} // its room is free, and it is within its limits
 			}
@@ -401,6 +425,12 @@ func (p *Plan) Digest(v *cluster.View) uint64 {
 		if d.Together != 0 {
 			h = chance.Fold(h, d.Together)
 		}
+		if d.Target != nil && d.Target.Bind == 0 {
+			h = chance.Hash(h, v.PlacementDigest(&d.Target.Place), d.Target.Set)
+		}
+		if d.Inherits != 0 {
+			h = chance.Fold(h, d.Inherits)
+		}
 		if d.Scale != nil {
 			h = d.Scale.digest(h, v)
 		}
@@ -445,6 +475,14 @@ func (d *Decision) Line(v *cluster.View) string {
 	if d.Place.Placed() {
 		b.WriteString(" on ")
 		b.WriteString(PlaceLine(v, &d.Place))
+	}
+	switch by := &d.Because; {
+	case d.Target != nil && d.Target.Bind == 0:
+		b.WriteString(", its heir goes to " + PlaceLine(v, &d.Target.Place))
+	case by.ReplacedBy != "" && d.Action == cluster.ActionEvict:
+		b.WriteString(", replaced by " + by.ReplacedBy)
+	case d.Inherits != 0:
+		b.WriteString(", in place of " + by.InPlaceOf)
 	}
 	if d.Save {
 		fmt.Fprintf(&b, ", after saving, by %v", d.Deadline)

@@ -64,7 +64,7 @@ func underWay(v *cluster.View) []uint64 {
 	out := make([]uint64, 0, v.Intents.Len())
 	for i := range v.Intents.Len() {
 		in := v.Intents.At(int32(i))
-		if in.ID != 0 && (in.Action == cluster.ActionEvict || in.Action == cluster.ActionResize) {
+		if in.ID != 0 && (in.Action == cluster.ActionEvict || in.Action == cluster.ActionReplace || in.Action == cluster.ActionResize) {
 			out = append(out, in.ID)
 		}
 	}

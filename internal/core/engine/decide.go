@@ -9,6 +9,7 @@ package engine
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
@@ -40,7 +41,7 @@ func Decide(s *cluster.Snapshot, c decision.Cycle, p *Policy, m *Memo) decision.
 	// 3. What was lent until now comes back first of all. Then share: whose turn is it,
 	// among those for whom there is room at all?
 	r := newRound(t, c, p, m)
-	line := inLine(&s.View, c)
+	line := r.inherit(inLine(&s.View, c))
 	if r.reserves() && len(line) > 0 {
 		r.openBook(line)
 	}
@@ -451,7 +452,7 @@ func (r *round) plan() decision.Plan {
 	}
 	r.timeHolds(plan.Decisions)
 	r.timeSizes(plan.Decisions)
-	plan.Decisions = append(r.scales(), plan.Decisions...)
+	plan.Decisions = slices.Concat(r.succeed(), r.scales(), plan.Decisions)
 	r.tellReserved(&plan)
 	r.warmUp(&plan)
 	plan.Waiting = tellLate(appendAside(r.waiting, &r.txn.Base().View, r.cycle), &r.txn.Base().View, r.cycle.Now)

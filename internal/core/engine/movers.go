@@ -79,13 +79,25 @@ func (m *movers) Settle(pod cluster.PodID, pass func(cluster.NodeID) bool) (clus
 	return node, worth
 }
 
+// Beside says whether relations let another pod like one that runs in on a node, while
+// that is where it is.
+func (m *movers) Beside(pod cluster.PodID, node cluster.NodeID) bool {
+	v := &m.txn.Base().View
+	return fit.MayJoin(v, pod, &cluster.Placement{Node: node, Shape: v.Pod(pod).Spec.Shape})
+}
+
 // Still says whether nobody leaves a node: all who were there at the beginning are, and
 // hold what they held, and nobody is on his way.
 func (m *movers) Still(node cluster.NodeID) bool {
 	base, v := m.txn.Base(), m.txn.View()
+	for _, g := range base.Legacies() {
+		if g.Place.Node == node {
+			return false
+		}
+	}
 	for _, id := range base.Node(node).Pods {
 		was, is := base.Pod(id), v.Pod(id)
-		if was.Phase == cluster.PhaseTerminating || was.Reserved || is.Placement.Node != node || is.Placement.Milli() != was.Placement.Milli() {
+		if was.Phase == cluster.PhaseTerminating || was.Reserved || base.Replaced(was) || is.Placement.Node != node || is.Placement.Milli() != was.Placement.Milli() {
 			return false
 		}
 	}

@@ -263,7 +263,7 @@ func (r *round) timeHolds(decisions []decision.Decision) {
 	counted := make(map[uint64]bool)
 	for i := range decisions {
 		d := &decisions[i]
-		if d.Action != cluster.ActionEvict {
+		if d.Action != cluster.ActionEvict && d.Action != cluster.ActionReplace {
 			for _, id := range d.After {
 				counted[id] = true
 			}

@@ -115,6 +115,9 @@ func (r *round) tellMoves(set *tidy.Set, taker string, gain int64, node string) 
 		because := r.because[set.Moves[i].Pod]
 		because.Policy = r.policy.Name
 		because.Move = &decision.Move{For: taker, Node: node, Gain: gain, Price: set.Price, Moves: int32(len(set.Moves))}
+		if pod := r.txn.Base().Pod(set.Moves[i].Pod); r.movers.Surges(pod) {
+			because.Move.Surge, because.Move.Set = true, set.Key(r.txn.Base())
+		}
 		r.explain(set.Moves[i].Pod, because)
 	}
 }
@@ -187,7 +190,7 @@ func (r *round) guessMoves(members []cluster.PodID, missing int, nodes []cluster
 	for _, set := range sets {
 		r.movers.Forget(set)
 	}
-	if missing > 0 || len(all.Moves) == 0 || len(all.Moves) > int(r.policy.Tidies.AtOnce) {
+	if missing > 0 || len(all.Moves) == 0 || len(all.Moves) > int(r.policy.Tidies.AtOnce) || !r.movers.Alike(all.Moves) {
 		return nil
 	}
 	return all
@@ -197,10 +200,17 @@ func (r *round) guessMoves(members []cluster.PodID, missing int, nodes []cluster
 // its next place is kept; and when it is gone.
 func (r *round) timeMove(d *decision.Decision) (gone moment.Instant) {
 	d.Yields, gone = d.Because.Move.For != "", r.cycle.Now
+	rules := r.policy.Tidies
+	if d.Action == cluster.ActionReplace {
+		d.Target.Until, d.Target.Wait = gone.Add(rules.Come), rules.Start
+		return d.Target.Until.Add(rules.Start)
+	}
 	if until, saves := r.movers.SavesFirst(d.Pod); saves {
 		d.Save, d.Deadline, gone = true, until, until
 	}
-	if d.Target != nil {
+	if d.Target != nil && d.Target.Bind == 0 {
+		d.Target.Wait = rules.Keep
+	} else if d.Target != nil {
 		d.Target.Until = gone.Add(r.policy.hold())
 	}
 	return gone

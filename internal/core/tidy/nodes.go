@@ -68,12 +68,15 @@ func (s *Search) vacate(set *Set) bool {
 	return s.lift(set) && s.settle(set, func(node cluster.NodeID) bool { return len(s.base.Node(node).Pods) > 0 })
 }
 
-// bears says whether budgets bear moves together.
+// bears says whether moves can be made together, and budgets bear them.
 func (s *Search) bears(moves []Move) bool {
+	if !s.Alike(moves) {
+		return false
+	}
 	counted := make(map[cluster.BudgetID]int32)
 	for i := range moves {
 		p := s.base.Pod(moves[i].Pod)
-		if b := s.base.BudgetOf(p); b != nil {
+		if b := s.base.BudgetOf(p); b != nil && !s.Surges(p) {
 			if counted[p.Budget]++; s.spent[p.Budget]+counted[p.Budget] > b.Left {
 				return false
 			}

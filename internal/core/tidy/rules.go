@@ -38,6 +38,15 @@ type Rules struct {
 	Horizon moment.Span
 	// Rest is how long a pod stays where it is after it was evicted, or moved.
 	Rest moment.Span
+	// Surge says that pods which may be replaced, where their owner says so, are: the next
+	// one starts first. Owned, that only pods with an owner move: others do not come back.
+	Surge, Owned bool
+	// WarmUp is what the next one is taken to need until it is as good, where its job does
+	// not say.
+	WarmUp moment.Span
+	// Come is how long room is kept for the next one where it is to come first, and Start
+	// how long that has to start; Keep, how long room is kept when the pod has left.
+	Come, Start, Keep moment.Span
 	// Grace is added to the time that a job says it needs to save its state.
 	Grace moment.Span
 	// Hypotheses is how many sets one cycle may try out, where it says nothing else.
@@ -58,6 +67,7 @@ func Default() Rules {
 	return Rules{
 		For: Waiting, AtOnce: 3, PerHour: 60, MostLoss: 50, Price: 100 * 3600, Horizon: moment.Hour,
 		Rest: moment.Hour, Grace: 30 * moment.Second,
+		Surge: true, WarmUp: moment.Minute, Come: 5 * moment.Minute, Start: 15 * moment.Minute, Keep: 2 * moment.Minute,
 		Hypotheses: 4_000, // about 0.1 s
 	}
 }

@@ -28,6 +28,8 @@ type Hands interface {
 	// Still says whether nobody leaves a node, in this plan or by an earlier one: what is
 	// free there is free now.
 	Still(node cluster.NodeID) bool
+	// Beside says whether another pod like one that runs may be on a node, too.
+	Beside(pod cluster.PodID, node cluster.NodeID) bool
 	// Lift takes a running pod off its node, or says that it cannot.
 	Lift(pod cluster.PodID) bool
 	// Attempt does something that leaves all as it was where it says no.
@@ -119,6 +121,9 @@ func (s *Search) PriceOf(pod cluster.PodID) (price int64, ok bool) {
 		return 0, false
 	}
 	now := s.cycle.Now
+	if s.Surges(p) {
+		return s.overlap(p) + s.rules.Price, true
+	}
 	lost := s.base.LostFor(p, now)
 	if lost > 0 {
 		left, known := s.base.Leftover(p, now)
@@ -137,8 +142,12 @@ func (s *Search) movable(p *cluster.Pod) bool {
 	switch {
 	case p.Phase != cluster.PhaseBound && p.Phase != cluster.PhaseRunning,
 		p.Intent != cluster.None, p.Spec.Protected, p.Kept.Until > now, p.Spec.Group != cluster.None, p.GoneBy != 0,
-		p.Placement.Lease != nil, p.Displaced > 0 && now.Since(p.Displaced) < s.rules.Rest:
+		p.Placement.Lease != nil, p.Displaced > 0 && now.Since(p.Displaced) < s.rules.Rest,
+		p.Rests > 0 && now.Since(p.Rests) < s.rules.Rest, s.rules.Owned && p.Spec.Owner == 0:
 		return false
+	}
+	if s.Surges(p) {
+		return s.roomForTwo(p)
 	}
 	if b := s.base.BudgetOf(p); b != nil && s.spent[p.Budget] >= b.Left {
 		return false
@@ -329,7 +338,9 @@ func (s *Search) settle(set *Set, pass func(cluster.NodeID) bool) bool {
 	s.largestFirst(set.Moves)
 	for i := range set.Moves {
 		m := &set.Moves[i]
-		to, worth := s.hands.Settle(m.Pod, func(node cluster.NodeID) bool { return node != m.From && pass(node) && s.hands.Still(node) })
+		to, worth := s.hands.Settle(m.Pod, func(node cluster.NodeID) bool {
+			return node != m.From && pass(node) && s.hands.Still(node) && (!s.Surges(s.base.Pod(m.Pod)) || s.hands.Beside(m.Pod, node))
+		})
 		if to == cluster.None {
 			return false
 		}
@@ -345,7 +356,7 @@ func (s *Search) note(set *Set) {
 		m := &set.Moves[i]
 		s.moved[m.Pod] = true
 		s.allowed--
-		if p := s.base.Pod(m.Pod); p.Budget != cluster.None {
+		if p := s.base.Pod(m.Pod); p.Budget != cluster.None && !s.Surges(p) {
 			s.spent[p.Budget]++
 		}
 	}
@@ -357,7 +368,7 @@ func (s *Search) Forget(set *Set) {
 		m := &set.Moves[i]
 		delete(s.moved, m.Pod)
 		s.allowed++
-		if p := s.base.Pod(m.Pod); p.Budget != cluster.None {
+		if p := s.base.Pod(m.Pod); p.Budget != cluster.None && !s.Surges(p) {
 			s.spent[p.Budget]--
 		}
 	}
