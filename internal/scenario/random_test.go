@@ -23,6 +23,9 @@ func TestRandom(t *testing.T) {
 				if seed%2 == 1 && p.name == policies()[0].name {
 					text = strings.Replace(text, fmt.Sprintf("seed=%d", seed), fmt.Sprintf("seed=%d preempt", seed), 1)
 				}
+				if seed%3 > 0 && p.name == policies()[0].name {
+					text = strings.Replace(text, "policy headrace", "policy headrace tidy=all move-price=1", 1)
+				}
 				if _, err := Run(fmt.Sprintf("seed-%d", seed), strings.NewReader(text)); err != nil {
 					t.Fatalf("%v\n%s", err, text)
 				}
@@ -61,7 +64,7 @@ func randomText(policy string, seed int64) string {
 			}
 		case 2, 3, 4, 5:
 			fmt.Fprintf(&b, "pod %s cpu=%d%s%s%s%s\n", pod(), s.Below(4), devices(), pick("", " tolerate=k", " select=pool=x", " select=!pool"), pick("", "", " queue=q", " queue=r")+pick("", "", " group=two", " group=more", " group=more ranks"), pick("", " priority=3", " sla=1h")+
-				pick("", "", " labels=app=x", " labels=app=y namespace=t")+pick("", "", "", " budget=b", " job=j", " job=late")+pick("", "", " port=80", " apart=host:app=x", " apart=pool:@*", " near=pool:app=x", " spread=host:1:app=x labels=app=x"))
+				pick("", "", " labels=app=x", " labels=app=y namespace=t")+pick("", "", "", " budget=b", " job=j", " job=late")+pick("", "", " owner=web", " owner=web surges", " owner=web surges heir-of=a")+pick("", "", " port=80", " apart=host:app=x", " apart=pool:@*", " near=pool:app=x", " spread=host:1:app=x labels=app=x"))
 			if s.Below(4) == 0 {
 				fmt.Fprintf(&b, "  %s%s\n", pick("or", "and"), devices())
 			}

@@ -30,6 +30,10 @@ type actor struct {
 	saves, durations bool
 	replanned        []int32 // jobs, of one call of reload
 	memoryFailures   int     // starts that found no memory
+	// extras are the pods that have a place beside those of their jobs: heirs that have not
+	// taken over yet, and those who go for one that has. heirs counts them.
+	extras []int32
+	heirs  int
 }
 
 // life is one pod from arrival to end.
@@ -46,6 +50,8 @@ type life struct {
 	part                        quantity.Milli // of what it asked for, that it holds
 	begun                       bool           // was bound once
 	saves                       bool           // it saves its state before it leaves
+	extra                       bool           // it does no work of its job
+	heirOf                      string         // the pod that it is to replace
 }
 
 type lifeState uint8
@@ -56,6 +62,7 @@ const (
 	placing
 	starting
 	running
+	standby // an heir that could run
 	leaving
 	ended
 )
@@ -116,6 +123,10 @@ func (a *actor) accepted(d *decision.Decision) error {
 	}
 	index := a.byName[v.Pod(d.Pod).Spec.Name]
 	l := &a.lives[index]
+	if d.Action == cluster.ActionReplace {
+		a.replaces(d, index)
+		return nil
+	}
 	l.version++
 	switch d.Action {
 	case cluster.ActionBind:
@@ -128,7 +139,15 @@ func (a *actor) accepted(d *decision.Decision) error {
 		}
 		a.hold(index)
 		a.agenda.add(a.now.Add(bindTakes), isBound, index, l.version)
+		if g := v.Legacy(d.Inherits); g != nil {
+			a.agenda.add(g.Until, lapses, -1, 0)
+		}
 	case cluster.ActionEvict:
+		if heir := d.Because.ReplacedBy; heir != "" {
+			a.takeOver(index, a.byName[heir])
+			a.agenda.add(a.now.Add(leaveTakes), leaves, index, l.version)
+			return nil
+		}
 		takes := leaveTakes
 		if d.Save {
 			takes += min(l.pod.Save, max(d.Deadline.Since(a.now), 0))
@@ -230,6 +249,11 @@ func (a *actor) start(h happening) error {
 	if took := a.shortOfMemory(h.subject); len(took) > 0 {
 		return a.failForMemory(h.subject, took)
 	}
+	if l.extra {
+		l.state = standby
+		a.planCycle()
+		return nil
+	}
 	l.state, l.startedAt = running, a.now
 	a.meter.started(l)
 	w := &a.jobs[l.job]
@@ -245,6 +269,9 @@ func (a *actor) left(h happening) error {
 	l := &a.lives[h.subject]
 	if l.version != h.version {
 		return nil
+	}
+	if l.extra {
+		return a.retire(h.subject)
 	}
 	if l.saves {
 		l.saves = false
@@ -272,6 +299,10 @@ func (a *actor) planNextTry() {
 // caller's.
 func (a *actor) lost(name string) error {
 	index := a.byName[name]
+	if a.lives[index].extra {
+		a.backInLine(index)
+		return nil
+	}
 	if err := a.interrupt(&a.jobs[a.lives[index].job], false, false); err != nil {
 		return err
 	}
@@ -293,7 +324,10 @@ func (a *actor) hold(index int32) {
 	l := &a.lives[index]
 	a.meter.hold(l.pod, 1)
 	w := &a.jobs[l.job]
-	if w.seats++; w.seats == len(w.lives) {
+	if !l.extra {
+		w.seats++
+	}
+	if !l.extra && w.seats == len(w.lives) {
 		w.waited += a.now.Since(w.inLine)
 		a.seer.starts(l.job)
 	}
@@ -310,11 +344,13 @@ func (a *actor) release(index int32) {
 	l := &a.lives[index]
 	a.meter.hold(l.pod, -1)
 	w := &a.jobs[l.job]
-	if w.seats == len(w.lives) {
+	if !l.extra && w.seats == len(w.lives) {
 		w.inLine = a.now
 		a.seer.joins(l.job)
 	}
-	w.seats--
+	if !l.extra {
+		w.seats--
+	}
 	for _, c := range l.cards {
 		d := &a.devices[c]
 		for i, pod := range d.pods {

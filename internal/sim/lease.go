@@ -37,7 +37,7 @@ func (a *actor) resized(index int32, place *cluster.Placement) {
 	a.advance(w)
 	held := place.Milli()
 	l.part = quantity.Milli(quantity.MulDiv(int64(held), int64(quantity.One), int64(held+place.LentMilli())))
-	a.replan(w, index)
+	a.replan(w, l.job)
 	if place.Lease != nil {
 		a.agenda.add(place.Lease.Until, owes, index, 0)
 	}

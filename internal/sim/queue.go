@@ -37,6 +37,7 @@ const (
 	epochs                         // a quota epoch begins
 	owes                           // a lease is over
 	fetched                        // an artifact has come to a node
+	comes                          // the heir of a pod that is to be replaced
 	foretells                      // what is learned is told, and starts are foretold anew
 )
 

@@ -95,7 +95,7 @@ func (c *clock) countMoves(bundle []decision.Decision) {
 		c.result.Moves = new(float64)
 	}
 	for i := range bundle {
-		if d := &bundle[i]; d.Action == cluster.ActionEvict && d.Because.Move != nil {
+		if d := &bundle[i]; d.Because.Move != nil && (d.Action == cluster.ActionEvict || d.Action == cluster.ActionReplace) {
 			*c.result.Moves++
 		}
 	}

@@ -80,6 +80,9 @@ func (r *run) timed() error {
 		c.meter.settle(h.at)
 		c.now = h.at
 		err := c.happen(h)
+		if err == nil && len(c.world.View().Legacies())+len(c.actor.extras) > 0 {
+			err = c.actor.dropExtras()
+		}
 		if err == nil && len(c.actor.held)+len(c.actor.resizes) > 0 {
 			err = c.actor.releaseHeld()
 		}
@@ -162,6 +165,8 @@ func (c *clock) happen(h happening) error {
 	case owes:
 		c.planCycle()
 		return nil
+	case comes:
+		return c.actor.comes(h)
 	case fetched:
 		return c.actor.fetched(h)
 	case foretells:
@@ -184,6 +189,7 @@ func (c *clock) arrive(index int32) error {
 		}
 	}
 	added := podAdded(pod, c.whole)
+	serve(pod, &added)
 	var err error
 	if added.Artifacts, err = c.actor.declare(pod); err != nil {
 		return err

@@ -76,6 +76,9 @@ func (e PodChanged) apply(w *World) error {
 	if reshaped {
 		w.ledger.Reshape(id, spec.Shape)
 	}
+	if t := w.targetOf(id); t != nil && !asksFor(&spec, t.Place.Shape) {
+		w.ledger.Unkeep(p.Intent) // it would not take that any more
+	}
 	w.ledger.SetRefused(id, cluster.Refusals{}) // what was refused may pass now
 	return nil
 }

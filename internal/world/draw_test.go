@@ -208,6 +208,9 @@ func (c *town) addPod() {
 	if c.from.below(4) == 0 {
 		e.Alternatives = requests[:1+c.from.below(3)]
 	}
+	if c.from.below(2) == 0 {
+		e.Owner, e.Surges = []string{"web", "shop"}[c.from.below(2)], c.from.below(2) == 0
+	}
 	if e.Group != "" && c.from.below(3) == 0 {
 		e.Ranked, e.Rank = true, int32(c.from.below(8))
 	}
@@ -219,7 +222,9 @@ func (c *town) addPod() {
 func (c *town) step() {
 	c.t.Helper()
 	c.at = c.at.Add(moment.Second)
-	switch c.from.below(32) {
+	switch c.from.below(35) {
+	case 32, 33, 34:
+		c.succeed()
 	case 31:
 		c.restart()
 	case 30:

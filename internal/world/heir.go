@@ -271,7 +271,7 @@ func (e LegacyRecalled) apply(w *World) error {
 			}
 		}
 	}
-	if (g.Of != cluster.None && w.ledger.Pod(g.Of).Intent == cluster.None) || g.Surge && w.intentOf(g.Of, cluster.ActionReplace) == nil {
+	if g.Of == cluster.None && g.Surge || g.Of != cluster.None && !w.decided(&g) {
 		return fmt.Errorf("legacy of %s: the decision is not under way for it", e.Name)
 	}
 	var err error
@@ -281,6 +281,17 @@ func (e LegacyRecalled) apply(w *World) error {
 	}
 	w.ledger.AddLegacy(g)
 	return nil
+}
+
+// decided says whether the decision that keeps something for an heir is under way for the
+// pod.
+func (w *World) decided(g *cluster.Legacy) bool {
+	action := cluster.ActionEvict
+	if g.Surge {
+		action = cluster.ActionReplace
+	}
+	in := w.intentOf(g.Of, action)
+	return in != nil && in.ID == g.ID
 }
 
 // requestOf is a request that a shape may have come from, but for what only its key tells.

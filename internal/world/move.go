@@ -26,6 +26,9 @@ func (w *World) mayMove(d *decision.Decision) error {
 	if place.Node == d.Place.Node || place.Lease != nil {
 		return fmt.Errorf("accept evict %s: its next place has to be on another node, and without a lease", w.ledger.Pod(d.Pod).Spec.Name)
 	}
+	if w.ledger.Pod(d.Pod).Spec.Owner == 0 && d.Target.Bind == 0 {
+		return fmt.Errorf("accept evict %s: it has a next place, no decision that takes it there, and no heirs", w.ledger.Pod(d.Pod).Spec.Name)
+	}
 	if err := w.ledger.AdmitBeside(d.Pod, place); err != nil {
 		return fmt.Errorf("accept evict %s, which moves: %w", w.ledger.Pod(d.Pod).Spec.Name, err)
 	}

@@ -345,7 +345,9 @@ func (e NodeRemoved) apply(w *World) error {
 	}
 	n := w.ledger.Node(id)
 	for _, pod := range n.Pods {
-		w.lose(pod)
+		if w.ledger.Pod(pod).Phase.Charged() { // a hold may end with another
+			w.lose(pod)
+		}
 	}
 	w.dropClaimsOn(id)
 	w.dropTargetsOn(id)

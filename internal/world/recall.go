@@ -234,7 +234,7 @@ func (w *World) placement(spec *cluster.PodSpec, p *Place) (cluster.Placement, e
 	if err != nil {
 		return cluster.Nowhere(), err
 	}
-	shape, known := spec.Asks(int(p.Choice))
+	shape, known := spec.Asks(int(max(p.Choice, 0)))
 	if !known || p.Choice < 0 {
 		return cluster.Nowhere(), fmt.Errorf("choice %d: it would take %d", p.Choice, 1+len(spec.Alternatives))
 	}

@@ -72,6 +72,11 @@ func a100Work() []family {
 			sla: 1500, slack: 5 * moment.Minute,
 		}
 	}
+	answering := func(name string, kinds, parts int64) family {
+		f := serving(name, kinds, parts)
+		f.service = true
+		return f
+	}
 	training := func(name string, gpus int, kinds, parts int64) family {
 		return family{
 			name: name, queue: "research", priority: 10, kinds: kinds, parts: parts, hours: office(), gpus: gpus,
@@ -82,11 +87,11 @@ func a100Work() []family {
 		}
 	}
 
-	chat := serving("infer-chat", 24, 310)
+	chat := answering("infer-chat", 24, 310)
 	chat.milli, chat.gpuMemory, chat.run = between{400, 600}, between{16, 24}, minutes(3, 6, 9, 13, 20)
-	vision := serving("infer-vision", 16, 200)
+	vision := answering("infer-vision", 16, 200)
 	vision.milli, vision.gpuMemory, vision.run = between{300, 450}, between{8, 14}, minutes(3, 5, 7, 11, 18)
-	embed := serving("infer-embed", 8, 130)
+	embed := answering("infer-embed", 8, 130)
 	embed.milli, embed.gpuMemory, embed.run = between{300, 400}, between{8, 10}, minutes(2, 4, 6, 9, 15)
 
 	batch := serving("batch-score", 12, 110)

@@ -39,6 +39,7 @@ type family struct {
 	cpu       between // cores for each GPU, or for the pod without GPU
 	memory    between // GiB for each GPU, or for the pod
 	models    []string
+	service   bool // what answers requests: one may come in place of another
 
 	// What a kind really does, in thousandths of what it declares.
 	usesMemory    between
@@ -172,7 +173,7 @@ func (f *family) kind(name string) trace.Pod {
 		Kind: name, Queue: f.queue, Priority: f.priority,
 		CPU:    quantity.MilliCPU(f.cpu.draw(c) * each * 1000),
 		Memory: quantity.Bytes(f.memory.draw(c)*each) * quantity.GiB,
-		GPUs:   f.gpus, Models: f.models,
+		GPUs:   f.gpus, Models: f.models, Service: f.service,
 	}
 	if f.gpus > 0 {
 		p.Milli = quantity.MilliGPU(f.milli.draw(c)+25) / 50 * 50

@@ -62,13 +62,15 @@ func heteroWork() []family {
 	training.loadPhase, training.computePhase = between{20, 60}, between{60, 180}
 	training.weights, training.warmUp = between{10, 20}, between{19, 25}
 
-	small := with(base, "infer-small", 24, 380, "L4", "T4")
-	large := with(base, "infer-large", 16, 150, a100, h100)
+	answers := base
+	answers.service = true
+	small := with(answers, "infer-small", 24, 380, "L4", "T4")
+	large := with(answers, "infer-large", 16, 150, a100, h100)
 	large.milli, large.gpuMemory, large.cpu, large.memory = between{400, 700}, between{16, 32}, between{3, 5}, between{16, 48}
 	large.weights, large.warmUp = between{13, 30}, between{19, 30}
-	edge := with(base, "infer-edge", 8, 100, jetson)
+	edge := with(answers, "infer-edge", 8, 100, jetson)
 	edge.memory, edge.weights = between{4, 10}, between{1, 3}
-	video := with(base, "video", 8, 90, "L4")
+	video := with(answers, "video", 8, 90, "L4")
 	video.milli, video.run = between{500, 900}, minutes(5, 10, 16, 25, 40)
 
 	one := with(training, "train-1", 16, 56, a100, h100, "L4")

@@ -204,6 +204,7 @@ func anyPod(c *chance.Source, name string, number func(int64) int64, timed bool)
 	}
 	if c.Below(2) == 0 {
 		p.Kind, p.Queue, p.Models, p.Group = "k", "q,\"", []string{"B b", "A"}, "g"
+		p.Service = true
 		p.Checkpoint, p.Save, p.Restart = moment.Span(number(1e9)), moment.Span(number(1e9)), moment.Span(number(1e9))
 	}
 	switch p.GPUs {

@@ -75,6 +75,7 @@ func podFields() []field[Pod] {
 		number("checkpoint_us", 0, MaxTime, func(p *Pod) *moment.Span { return &p.Checkpoint }),
 		number("save_us", 0, MaxTime, func(p *Pod) *moment.Span { return &p.Save }),
 		number("restart_us", 0, MaxTime, func(p *Pod) *moment.Span { return &p.Restart }),
+		truth("service", func(p *Pod) *bool { return &p.Service }),
 		number("use_gpu_memory_bytes", 0, MaxMemory, func(p *Pod) *quantity.Bytes { return &p.Use.GPUMemory }),
 		number("load_busy_milli", 0, quantity.One, func(p *Pod) *quantity.Milli { return &p.Use.LoadBusy }),
 		number("compute_busy_milli", 0, quantity.One, func(p *Pod) *quantity.Milli { return &p.Use.ComputeBusy }),

@@ -129,6 +129,9 @@ type Pod struct {
 	// Restart is what it takes an interrupted job to come back to its last saved
 	// state, once it has a place again.
 	Restart moment.Span
+	// Service says that the pod is one of a service of its kind, of which others are as good
+	// as it: one may come in its place.
+	Service bool
 	Use     Use
 }
 
