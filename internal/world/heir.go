@@ -235,7 +235,8 @@ type LegacyRecalled struct {
 	Surge           bool
 }
 
-func (w *World) legaciesRecalled() (out []Event) {
+// Legacies is what is kept for heirs, by names.
+func (w *World) Legacies() (out []LegacyRecalled) {
 	v := w.View()
 	for _, g := range v.Legacies() {
 		shape := v.Shape(g.Place.Shape)

@@ -123,7 +123,9 @@ func (w *World) Commitments() []Event {
 	for _, e := range intents {
 		out = append(out, e)
 	}
-	out = append(out, w.legaciesRecalled()...)
+	for _, e := range w.Legacies() {
+		out = append(out, e)
+	}
 	for _, name := range sortedKeys(w.groups) {
 		if g := v.Group(w.groups[name]); g.Ran || g.Deadline != 0 || g.GaveBack.Count > 0 {
 			out = append(out, GroupRecalled{Name: name, Ran: g.Ran, Deadline: g.Deadline, GaveBack: g.GaveBack})

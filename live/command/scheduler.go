@@ -35,7 +35,7 @@ const gcPercent = 400
 type options struct {
 	kubeconfig, name, policy, gpu        string
 	profiles, topology                   []string
-	record, tiers, reserve               string
+	record, tiers, reserve, tidy         string
 	slas                                 []string
 	startTimes                           bool
 	recordLimit                          int64
@@ -75,6 +75,7 @@ func Scheduler() *cobra.Command {
 	f.BoolVar(&o.preemption, "preemption", true, "evict pods of lower priority for one that has no room, within their disruption budgets")
 	f.StringVar(&o.tiers, "run-tiers", "", "how long work that saves its state runs before it is set back behind work of its queue and priority that has run for less, as 1h,16h; none for never (default: as the policy has it, which is 1h,16h for headrace)")
 	f.StringVar(&o.reserve, "reserve", kube.ReserveModes()[engine.ReserveOff], "for whom room is reserved that cannot start yet: off, head (the first of each queue), all; others start in it where they end before")
+	f.StringVar(&o.tidy, "tidy", kube.TidyModes()[0], "move running pods that their owners make anew, where that makes room which is worth more than the moves: off, waiting (for who waits), nodes (leave nodes empty), demand (for who is expected), all")
 	f.BoolVar(&o.startTimes, "start-times", false, "work out, every ten seconds, when those who wait are expected to start")
 	f.StringArrayVar(&o.slas, "sla-class", nil, "NAME:total=6h,per-run=3,gives=first|normal|last|never,lends=no,from-priority=N: an SLA class, or other terms for one of "+strings.Join(classNames(), ", ")+"; what is not said stays; may be given several times")
 	f.StringVar(&o.record, "record", "", "write a journal to this file, for headrace replay; compressed when it ends in .gz")
@@ -135,6 +136,9 @@ func (o *options) config(c *cobra.Command) (kube.Config, error) {
 	mode := slices.Index(kube.ReserveModes(), o.reserve)
 	if mode < 0 {
 		return out, fmt.Errorf("--reserve %q: must be %s", o.reserve, strings.Join(kube.ReserveModes(), ", "))
+	}
+	if out.Tidy, err = kube.TidyNamed(o.tidy); err != nil {
+		return out, fmt.Errorf("--tidy %w", err)
 	}
 	out.Reserve, out.StartTimes = engine.Reserve(mode), o.startTimes
 	if out.SLAs, err = parseSLAs(o.slas); err != nil {

@@ -57,7 +57,7 @@ func (c *Config) abilities() []ability {
 	if c.Events != EventsNone {
 		out = append(out, ability{"create", "events.k8s.io", "events", ""})
 	}
-	if c.Preemption {
+	if c.evicts() {
 		out = append(out, ability{"list", "policy", "poddisruptionbudgets", ""}, ability{"watch", "policy", "poddisruptionbudgets", ""},
 			ability{"create", "", "pods", "eviction"})
 	}

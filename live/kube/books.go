@@ -45,6 +45,7 @@ type books struct {
 	draws      draws      // devices that we pick ourselves
 	exclusions exclusions // what the last check and volumes say
 	evictions
+	heirs
 	learner
 	caches   caches
 	fetching fetching
@@ -115,7 +116,7 @@ func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
 		again: moment.Never, places: make(map[string]world.DomainAdded),
-		namespaces: make(map[string]map[string]string), draws: newDraws(), exclusions: newExclusions(), evictions: newEvictions(), groups: make(map[string]*group), tenants: newTenants(), works: make(map[string]*work),
+		namespaces: make(map[string]map[string]string), draws: newDraws(), exclusions: newExclusions(), evictions: newEvictions(), heirs: newHeirs(), groups: make(map[string]*group), tenants: newTenants(), works: make(map[string]*work),
 	}
 }
 

@@ -36,7 +36,10 @@ type Eviction struct {
 	Holders, Victims []Ref
 	// Grace is, by key, how many seconds a victim has to save its state first.
 	Grace map[string]int64
-	gives bool // a group gives its room back: nobody has to be waiting for it
+	gives bool // a group gives its room back, or a node is left: nobody has to be waiting for it
+	// Keep is what is kept for heirs, to be written first; nil: nobody moves.
+	Keep  *Kept
+	moves bool // somebody is to be followed by an heir
 }
 
 // EvictOutcome is what became of one eviction.
@@ -95,6 +98,11 @@ func (b *books) giveWay(s *cluster.Snapshot, d *decision.Decision) {
 	delete(b.known, p.guard)
 	for group := s.Pod(d.Pod).Spec.Group; group != cluster.None; group = s.Group(group).Parent {
 		w.gives = w.gives || s.Group(group).Stuck()
+	}
+	if d.Target != nil {
+		w.moves, w.gives = true, w.gives || !d.Yields
+		b.uids[key] = p.seen.UID
+		p.story.moves(b.now, d)
 	}
 	if d.Yields {
 		b.yields[node] = true
@@ -164,6 +172,9 @@ func (b *books) nominate() {
 				b.stay(victim.Key, b.pods[victim.Key], true)
 			}
 			continue
+		}
+		if w.moves {
+			w.Keep = b.keeping()
 		}
 		b.due = append(b.due, *w)
 	}

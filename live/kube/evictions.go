@@ -48,6 +48,9 @@ func (s *Scheduler) evict(ctx context.Context, e *Eviction) {
 	if held > 0 {
 		err = nil
 	}
+	if e.Keep != nil && err == nil {
+		err = s.keepHeirs(ctx, e.Keep)
+	}
 	for _, victim := range e.Victims {
 		if err == nil {
 			err = s.evictOne(ctx, victim, e.Grace[victim.Key])

@@ -95,7 +95,7 @@ func (b *books) ledger(gpu corev1.ResourceName) *Ledger {
 		if !known {
 			continue
 		}
-		l.Nodes = append(l.Nodes, Account{Node: name, Free: free(v, v.Node(id), gpu)})
+		l.Nodes = append(l.Nodes, Account{Node: name, Free: free(v, id, gpu)})
 	}
 	for _, key := range slices.Sorted(maps.Keys(b.pods)) {
 		p := b.pods[key]
@@ -108,21 +108,28 @@ func (b *books) ledger(gpu corev1.ResourceName) *Ledger {
 	return l
 }
 
-// free lists what a node has left.
-func free(v *cluster.View, n *cluster.Node, gpu corev1.ResourceName) map[corev1.ResourceName]int64 {
+// free lists what pods leave of a node. What is kept for those to come is free still.
+func free(v *cluster.View, id cluster.NodeID, gpu corev1.ResourceName) map[corev1.ResourceName]int64 {
+	n := v.Node(id)
+	left, kept := n.Free, quantity.MilliGPU(0)
+	for i := range v.Legacies() {
+		if g := &v.Legacies()[i]; g.Heir == cluster.None && g.Place.Node == id {
+			left, kept = left.Plus(&v.Shape(g.Place.Shape).Need), kept+g.Place.Milli()
+		}
+	}
 	out := map[corev1.ResourceName]int64{
-		corev1.ResourceCPU: n.Free.At(cluster.DimCPU), corev1.ResourceMemory: n.Free.At(cluster.DimMemory), corev1.ResourcePods: n.Free.At(cluster.DimPods),
+		corev1.ResourceCPU: left.At(cluster.DimCPU), corev1.ResourceMemory: left.At(cluster.DimMemory), corev1.ResourcePods: left.At(cluster.DimPods),
 	}
 	for d := cluster.DimEphemeral; d < cluster.DimExtended; d++ {
-		if n.Spec.Allocatable.At(d) != 0 || n.Free.At(d) != 0 {
-			out[corev1.ResourceName(v.DimName(d))] = n.Free.At(d)
+		if n.Spec.Allocatable.At(d) != 0 || left.At(d) != 0 {
+			out[corev1.ResourceName(v.DimName(d))] = left.At(d)
 		}
 	}
 	for i, name := range v.Extended {
-		out[corev1.ResourceName(v.Symbols.Text(name))] = n.Free.At(cluster.DimExtended + cluster.Dim(i))
+		out[corev1.ResourceName(v.Symbols.Text(name))] = left.At(cluster.DimExtended + cluster.Dim(i))
 	}
 	if n.Spec.Authority == cluster.AuthorityPlugin {
-		milli := quantity.MilliGPU(0)
+		milli := kept
 		for k := range n.Spec.DeviceCount {
 			milli += v.DeviceOf(n, k).FreeMilli
 		}

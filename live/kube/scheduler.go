@@ -16,6 +16,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/tidy"
 	"github.com/headrace-dev/headrace/internal/world"
 
 	"github.com/headrace-dev/headrace/live/kube/facts"
@@ -71,6 +72,8 @@ type Config struct {
 	Reserve engine.Reserve
 	// StartTimes has it work out, every ten seconds, when those who wait start.
 	StartTimes bool
+	// Tidy says by which rules pods are moved. Nil: none are.
+	Tidy *tidy.Rules
 	// SLAs are classes of service beside those of cluster.DefaultSLAs, or other terms for
 	// these.
 	SLAs []world.SLADefined
@@ -148,6 +151,7 @@ type Scheduler struct {
 	evicted   chan EvictOutcome
 	orders    chan FetchOrder
 	replies   chan fetchReply
+	keeper    keeper
 
 	figures atomic.Pointer[Figures]
 	synced  atomic.Bool
@@ -178,7 +182,7 @@ func New(c Config) *Scheduler {
 		} else {
 			c.Profiles[i].Policy = c.Profiles[i].Policy.Staying()
 		}
-		c.Profiles[i].Policy = c.warms(c.foresee(c.Profiles[i].Policy))
+		c.Profiles[i].Policy = c.warms(c.tidied(c.foresee(c.Profiles[i].Policy)))
 	}
 	c.Name, c.Policy = c.Profiles[0].Name, c.Profiles[0].Policy
 	if c.Namespace == "" {
@@ -200,7 +204,7 @@ func New(c Config) *Scheduler {
 		born: time.Now(), config: c, inbox: make(chan message, inboxLength), binds: make(chan Bind), remarks: make(chan Remark),
 		outcomes: make(chan Outcome), longBinds: make(chan Bind), stirs: make(chan struct{}, 1), asks: make(chan func(*owner)), ledgers: make(chan *Ledger, 1), looks: make(chan queueLook, 1), works: make(chan string, looksMost),
 		events: make(chan event, eventsKept), forbidden: make(chan error, 1),
-		evictions: make(chan Eviction), evicted: make(chan EvictOutcome), orders: make(chan FetchOrder), replies: make(chan fetchReply),
+		evictions: make(chan Eviction), evicted: make(chan EvictOutcome), orders: make(chan FetchOrder), replies: make(chan fetchReply), keeper: keeper{due: make(chan *Kept, 1)},
 	}
 	s.figures.Store(&Figures{})
 	return s
@@ -283,6 +287,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if o.kept = s.newCheckpoint(); o.kept != nil {
 		o.kept.load(ctx, o.books)
 		workers.Go(func() { o.kept.keepAll(ctx) }) // ends with ctx
+	}
+	if s.config.Tidy != nil {
+		s.loadHeirs(ctx, o.books)
+		workers.Go(func() { s.keepWhenDue(ctx) }) // ends with ctx
 	}
 	err = o.run(ctx, watched)
 	displaced := errors.Is(context.Cause(ctx), ErrDisplaced)
@@ -425,6 +433,7 @@ func (o *owner) hear(m *message) {
 		tell(o.checker, m)
 	}
 	if m.synced {
+		o.books.recallHeirs()
 		o.books.expect()
 		o.books.adoptFetches()
 		f := o.books.figures()
@@ -503,6 +512,8 @@ func (o *owner) beat() {
 	o.books.tick(now)
 	o.books.resume()
 	o.books.expire()
+	o.books.forgo()
+	o.offerHeirs(o.books)
 	if o.stirred > 0 {
 		o.stirred--
 		o.books.volumesStirred()

@@ -50,6 +50,13 @@ func (s *story) placed(now time.Time, cycle uint64, v *cluster.View, d *decision
 	s.tell(now, "placed", "placed on "+v.Node(d.Place.Node).Spec.Name)
 }
 
+// moves remembers why a pod was told to go elsewhere.
+func (s *story) moves(now time.Time, d *decision.Decision) {
+	if m := d.Because.Move; m != nil {
+		s.tell(now, "moved", m.Describe())
+	}
+}
+
 func scoreOf(s *decision.Score) explain.Score {
 	return explain.Score{Total: s.Total, Fit: s.Fit, Urgency: s.Urgency, Affinity: s.Affinity}
 }

@@ -49,7 +49,7 @@ func (s *Scheduler) stir() {
 func (s *Scheduler) watch(ctx context.Context, all informers.SharedInformerFactory) error {
 	nodes, pods := all.Core().V1().Nodes().Informer(), all.Core().V1().Pods().Informer()
 	watches := []watched{{nodes, s.nodeHandler(ctx)}, {pods, s.podHandler(ctx)}}
-	if s.config.Preemption {
+	if s.config.evicts() {
 		watches = append(watches, s.watchBudgets(ctx))
 	}
 	devices, err := s.watchDevices(ctx)

@@ -127,6 +127,10 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 		Name: Key(p), UID: out.UID, Kind: p.Labels[KindLabel], RunsAs: runsAs(p), Request: request(p, gpu),
 		Since: moment.Instant(max(p.CreationTimestamp.UnixMicro(), 0)),
 	}
+	out.Added.Owner, out.Added.Surges = succession(p)
+	if out.Added.Surges {
+		out.Running = out.Running && answers(p) // another is as good as it when it answers
+	}
 	out.Group, out.Added.Group = membership(p)
 	ties(p, &out.Added)
 	out.Queue = p.Labels[v1alpha1.QueueLabel]

@@ -1,0 +1,109 @@
+package kube
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/world"
+)
+
+// A pod that is moved is gone when it has left, and its owner makes another. What is kept
+// for that one is written to a ConfigMap before the pod is told to go, so that a new
+// instance keeps it, too.
+
+// Kept is what is kept for heirs at one instant, as it is written.
+type Kept struct {
+	Legacies []KeptLegacy `json:"legacies,omitempty"`
+	Surges   []Surge      `json:"surges,omitempty"`
+	version  uint64       // rises with every change
+}
+
+// KeptLegacy is room that is kept for the heir of one pod.
+type KeptLegacy struct {
+	UID string `json:"uid"` // of the pod
+	world.LegacyRecalled
+}
+
+// heirs is the part of the books that is about pods that come in place of others.
+type heirs struct {
+	heritage *Kept             // what is kept, as last handed out
+	written  []byte            // as text
+	recalled *Kept             // what an instance before this one has kept; nil: nothing
+	uids     map[string]string // of pods that were moved, by name
+	surging
+}
+
+func newHeirs() heirs {
+	return heirs{heritage: &Kept{}, uids: make(map[string]string), surging: newSurging()}
+}
+
+// keeping is what is kept for heirs now.
+func (b *books) keeping() *Kept {
+	now := &Kept{Surges: b.surgesKept()}
+	for _, e := range b.world.Legacies() {
+		if !e.Surge {
+			now.Legacies = append(now.Legacies, KeptLegacy{UID: b.uids[e.Name], LegacyRecalled: e})
+		}
+	}
+	text, err := json.Marshal(now)
+	if err != nil {
+		panic(fmt.Sprintf("kube: %+v: %v", now, err))
+	}
+	if !bytes.Equal(text, b.written) {
+		now.version, b.heritage, b.written = b.heritage.version+1, now, text
+	}
+	return b.heritage
+}
+
+// forgo gives up what is kept for heirs in vain.
+func (b *books) forgo() {
+	for _, id := range b.world.Forlorn(b.instant()) {
+		g := b.world.View().Legacy(id)
+		if g == nil {
+			continue // given up with another
+		}
+		b.log.Info("room is kept for an heir no longer", "pod", g.Name, "node", b.world.View().Node(g.Place.Node).Spec.Name)
+		b.must(world.LegacyDropped{ID: id})
+		b.stirred = true
+	}
+	if len(b.world.View().Legacies()) == 0 {
+		clear(b.uids)
+	}
+}
+
+// recallHeirs goes on where an instance before this one stopped. The pod has left, or is
+// leaving; of one that was not told to go after all nothing is kept.
+func (b *books) recallHeirs() {
+	kept := b.recalled
+	b.recalled = nil
+	if kept == nil {
+		return
+	}
+	for _, k := range kept.Legacies {
+		if p := b.pods[k.Name]; p != nil && p.seen.UID == k.UID && !p.seen.Leaving {
+			continue
+		}
+		e := k.LegacyRecalled
+		if e.Until == moment.Never || k.Of != "" {
+			e.Until = b.instant().Add(e.Wait)
+		}
+		e.Of, e.Heir, e.Surge = "", "", false
+		if e.Until <= b.instant() {
+			continue
+		}
+		if err := b.apply(e); err != nil {
+			b.log.Warn("what was kept for an heir is not kept on", "pod", e.Name, "because", err)
+			continue
+		}
+		if err := cluster.Audit(b.world.View()); err != nil { // others have taken it
+			b.log.Warn("what was kept for an heir is not kept on", "pod", e.Name, "because", err)
+			b.must(world.LegacyDropped{ID: e.ID})
+			continue
+		}
+		b.uids[e.Name] = k.UID
+	}
+	b.undoSurges(kept.Surges)
+}
