@@ -29,6 +29,8 @@ func TestUsage(t *testing.T) {
 		"--profile a=none":                  `--profile: profile "a=none": no policy "none": there are headrace,`,
 		"--profile a=fgd --policy fgd":      `--profile replaces --scheduler-name and --policy: give either`,
 		"--run-tiers 16h,1h":                `--run-tiers 16h,1h: "1h": must be times above 0 as 1h or 30m, each longer than the one before, or none`,
+		"--tidy some":                       `--tidy "some": must be off, waiting, nodes, demand, all`,
+		"--surge":                           "--surge: without --tidy nobody moves",
 		"--run-tiers 1h --preemption=false": `--run-tiers 1h: without --preemption nobody is set back`,
 		"--reserve some":                    `--reserve "some": must be off, head, all`,
 		"--sla-class nightly":               `--sla-class nightly: must be NAME:KEY=VALUE`,

@@ -37,7 +37,7 @@ type options struct {
 	profiles, topology                   []string
 	record, tiers, reserve, tidy         string
 	slas                                 []string
-	startTimes                           bool
+	startTimes, surge                    bool
 	recordLimit                          int64
 	events, logFormat                    string
 	preemption, verbose, ledger, beliefs bool
@@ -76,6 +76,7 @@ func Scheduler() *cobra.Command {
 	f.StringVar(&o.tiers, "run-tiers", "", "how long work that saves its state runs before it is set back behind work of its queue and priority that has run for less, as 1h,16h; none for never (default: as the policy has it, which is 1h,16h for headrace)")
 	f.StringVar(&o.reserve, "reserve", kube.ReserveModes()[engine.ReserveOff], "for whom room is reserved that cannot start yet: off, head (the first of each queue), all; others start in it where they end before")
 	f.StringVar(&o.tidy, "tidy", kube.TidyModes()[0], "move running pods that their owners make anew, where that makes room which is worth more than the moves: off, waiting (for who waits), nodes (leave nodes empty), demand (for who is expected), all")
+	f.BoolVar(&o.surge, "surge", false, "with --tidy: replace pods of Deployments whose template has the annotation "+facts.Surge+"=true: the Deployment is scaled up by one, and down again when the next pod is ready")
 	f.BoolVar(&o.startTimes, "start-times", false, "work out, every ten seconds, when those who wait are expected to start")
 	f.StringArrayVar(&o.slas, "sla-class", nil, "NAME:total=6h,per-run=3,gives=first|normal|last|never,lends=no,from-priority=N: an SLA class, or other terms for one of "+strings.Join(classNames(), ", ")+"; what is not said stays; may be given several times")
 	f.StringVar(&o.record, "record", "", "write a journal to this file, for headrace replay; compressed when it ends in .gz")
@@ -137,8 +138,11 @@ func (o *options) config(c *cobra.Command) (kube.Config, error) {
 	if mode < 0 {
 		return out, fmt.Errorf("--reserve %q: must be %s", o.reserve, strings.Join(kube.ReserveModes(), ", "))
 	}
-	if out.Tidy, err = kube.TidyNamed(o.tidy); err != nil {
+	if out.Tidy, err = kube.TidyNamed(o.tidy, o.surge); err != nil {
 		return out, fmt.Errorf("--tidy %w", err)
+	}
+	if o.surge && out.Tidy == nil {
+		return out, errors.New("--surge: without --tidy nobody moves")
 	}
 	out.Reserve, out.StartTimes = engine.Reserve(mode), o.startTimes
 	if out.SLAs, err = parseSLAs(o.slas); err != nil {

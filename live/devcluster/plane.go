@@ -135,7 +135,7 @@ func runAPIServer(ctx context.Context, o *Options, ids *identities, etcd string,
 
 // runControllers runs the controllers that a scheduler needs around it.
 func runControllers(ctx context.Context, o *Options, ids *identities, kubeconfig string) error {
-	controllers := "serviceaccount-controller,namespace-controller,garbage-collector-controller,job-controller,resourceclaim-controller,persistentvolume-binder-controller,ephemeral-volume-controller,root-ca-certificate-publisher-controller,podgroup-protection-controller"
+	controllers := "serviceaccount-controller,namespace-controller,garbage-collector-controller,job-controller,deployment-controller,replicaset-controller,resourceclaim-controller,persistentvolume-binder-controller,ephemeral-volume-controller,root-ca-certificate-publisher-controller,podgroup-protection-controller"
 	if !o.Bare {
 		controllers += ",node-lifecycle-controller,taint-eviction-controller,pod-garbage-collector-controller"
 	}

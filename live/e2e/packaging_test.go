@@ -359,6 +359,8 @@ func TestLeastPrivilege(t *testing.T) {
 		{"get", "", "secrets", "s", space},
 		{"get", "", "configmaps", "kubeadm-config", other},
 		{"update", "", "configmaps", "another", space},
+		{"update", "", "configmaps", kube.HeirsName, space}, // only where pods move
+		{"update", "apps", "deployments/scale", "d", other}, // only where they surge
 		{"create", "", "configmaps", "", other},
 		{"list", "", "configmaps", "", space},
 		{"create", "", "pods", "", other},

@@ -61,6 +61,9 @@ func (c *Config) abilities() []ability {
 		out = append(out, ability{"list", "policy", "poddisruptionbudgets", ""}, ability{"watch", "policy", "poddisruptionbudgets", ""},
 			ability{"create", "", "pods", "eviction"})
 	}
+	if c.Tidy != nil && c.Tidy.Surge {
+		out = append(out, ability{"get", "apps", "deployments", "scale"}, ability{"update", "apps", "deployments", "scale"})
+	}
 	if c.Check != nil {
 		for _, a := range [][2]string{
 			{"", "persistentvolumes"},

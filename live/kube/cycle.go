@@ -83,7 +83,13 @@ func (b *books) decideFor(t *turn, kind decision.CycleKind) []Bind {
 
 	var binds []Bind
 	for _, bundle := range plan.Bundles() {
-		if d := &bundle[0]; d.Action == cluster.ActionEvict {
+		if d := &bundle[0]; d.Action == cluster.ActionReplace {
+			b.replace(&snapshot.View, d)
+			continue
+		} else if d.Because.ReplacedBy != "" {
+			b.succeedBy(&snapshot.View, d)
+			continue
+		} else if d.Action == cluster.ActionEvict {
 			b.giveWay(snapshot, d)
 			continue
 		}
@@ -139,6 +145,7 @@ func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
 		key, host := v.Pod(d.Pod).Spec.Name, v.Node(d.Place.Node).Spec.Name
 		p := b.pods[key]
 		p.story.placed(b.now, b.cycle, v, d)
+		b.inherited(d.Inherits, key)
 		b.judgeDeadline(key, p, d.Because.Deadline, d.Because.End)
 		bind := b.dispatch(key, p, host, draws[i])
 		if d.GoneBy > 0 {

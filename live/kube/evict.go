@@ -224,8 +224,8 @@ func (b *books) depart(key string, p *pod) {
 
 // emptying says whether a pod is on its way out of the node.
 func (b *books) emptying(node string) bool {
-	for _, p := range b.at[node] { // order: one is enough
-		if p.seen.Leaving || p.evicting {
+	for key, p := range b.at[node] { // order: one is enough
+		if p.seen.Leaving || p.evicting || b.surges[key] != nil && b.surges[key].Step != surgeUndo {
 			return true
 		}
 	}

@@ -58,8 +58,14 @@ func (b *books) keeping() *Kept {
 	return b.heritage
 }
 
-// forgo gives up what is kept for heirs in vain.
+// forgo gives up what is kept for heirs in vain, and replacements that nobody holds the
+// room of any more.
 func (b *books) forgo() {
+	for _, s := range b.surges { // order: each by itself
+		if p := b.pods[s.Pod.Key]; s.For && s.Heir.Key == "" && p != nil && len(b.holds[p.node]) == 0 {
+			b.endReplace(s)
+		}
+	}
 	for _, id := range b.world.Forlorn(b.instant()) {
 		g := b.world.View().Legacy(id)
 		if g == nil {

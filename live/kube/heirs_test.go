@@ -19,7 +19,7 @@ type mover struct{ *evictor }
 
 func newMover(t *testing.T) *mover {
 	m := &mover{&evictor{truth: newTruth(t)}}
-	rules, err := TidyNamed("waiting")
+	rules, err := TidyNamed("waiting", true)
 	if err != nil {
 		t.Fatal(err)
 	}

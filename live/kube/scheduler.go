@@ -152,6 +152,8 @@ type Scheduler struct {
 	orders    chan FetchOrder
 	replies   chan fetchReply
 	keeper    keeper
+	steps     chan SurgeTask
+	surged    chan SurgeOutcome
 
 	figures atomic.Pointer[Figures]
 	synced  atomic.Bool
@@ -204,7 +206,7 @@ func New(c Config) *Scheduler {
 		born: time.Now(), config: c, inbox: make(chan message, inboxLength), binds: make(chan Bind), remarks: make(chan Remark),
 		outcomes: make(chan Outcome), longBinds: make(chan Bind), stirs: make(chan struct{}, 1), asks: make(chan func(*owner)), ledgers: make(chan *Ledger, 1), looks: make(chan queueLook, 1), works: make(chan string, looksMost),
 		events: make(chan event, eventsKept), forbidden: make(chan error, 1),
-		evictions: make(chan Eviction), evicted: make(chan EvictOutcome), orders: make(chan FetchOrder), replies: make(chan fetchReply), keeper: keeper{due: make(chan *Kept, 1)},
+		evictions: make(chan Eviction), evicted: make(chan EvictOutcome), orders: make(chan FetchOrder), replies: make(chan fetchReply), keeper: keeper{due: make(chan *Kept, 1)}, steps: make(chan SurgeTask), surged: make(chan SurgeOutcome),
 	}
 	s.figures.Store(&Figures{})
 	return s
@@ -291,6 +293,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if s.config.Tidy != nil {
 		s.loadHeirs(ctx, o.books)
 		workers.Go(func() { s.keepWhenDue(ctx) }) // ends with ctx
+		workers.Go(func() { s.scaleAll(ctx) })    // ends with ctx
 	}
 	err = o.run(ctx, watched)
 	displaced := errors.Is(context.Cause(ctx), ErrDisplaced)
@@ -334,6 +337,7 @@ type owner struct {
 	dueRemarks   []Remark
 	dueEvictions []Eviction
 	dueOrders    []FetchOrder
+	dueSteps     []SurgeTask
 	// stirred counts the beats at which volumes are still to be looked at again.
 	stirred    int
 	decisions  uint64
@@ -377,6 +381,11 @@ func (o *owner) run(ctx context.Context, watched <-chan error) error {
 		if len(o.dueOrders) > 0 {
 			orders, nextOrder = o.orders, o.dueOrders[0]
 		}
+		var steps chan<- SurgeTask
+		var nextStep SurgeTask
+		if len(o.dueSteps) > 0 {
+			steps, nextStep = o.steps, o.dueSteps[0]
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -385,6 +394,12 @@ func (o *owner) run(ctx context.Context, watched <-chan error) error {
 		case r := <-o.replies:
 			o.books.tick(time.Now())
 			o.books.fetchOrdered(&r.order, r.uid, r.err)
+		case steps <- nextStep:
+			o.dueSteps = o.dueSteps[1:]
+		case out := <-o.surged:
+			o.books.tick(time.Now())
+			o.books.surged(&out)
+			o.dueSteps = append(o.dueSteps, o.books.takeSteps()...)
 		case evictions <- nextEviction:
 			o.dueEvictions = o.dueEvictions[1:]
 		case e := <-o.evicted:
@@ -496,6 +511,7 @@ func (o *owner) think(kind decision.CycleKind) {
 		}
 	}
 	o.dueEvictions = append(o.dueEvictions, o.books.takeEvictions()...)
+	o.dueSteps = append(o.dueSteps, o.books.takeSteps()...)
 	o.config.Metrics.cycle(kind, time.Since(started))
 }
 
@@ -513,6 +529,8 @@ func (o *owner) beat() {
 	o.books.resume()
 	o.books.expire()
 	o.books.forgo()
+	o.books.followSurges()
+	o.dueSteps = append(o.dueSteps, o.books.takeSteps()...)
 	o.offerHeirs(o.books)
 	if o.stirred > 0 {
 		o.stirred--

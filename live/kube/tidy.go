@@ -17,9 +17,10 @@ func TidyModes() []string { return []string{tidyOff, "waiting", "nodes", "demand
 
 // TidyNamed returns the rules by which pods are moved, by the name of the mode; nil for
 // none. Only pods move that others come for: a pod without an owner does not come back.
-func TidyNamed(mode string) (*tidy.Rules, error) {
+// Surge says that Deployments which allow it may be scaled for that.
+func TidyNamed(mode string, surge bool) (*tidy.Rules, error) {
 	rules := tidy.Default()
-	rules.Owned = true
+	rules.Owned, rules.Surge = true, surge
 	switch slices.Index(TidyModes(), mode) {
 	case 0:
 		return nil, nil

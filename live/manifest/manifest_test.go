@@ -90,6 +90,7 @@ func TestArgumentsAreKnown(t *testing.T) {
 		{"profiles", map[string]any{"scheduler": map[string]any{"profiles": []any{
 			map[string]any{"name": "a", "policy": "headrace"}, map[string]any{"name": "b", "policy": "fgd"},
 		}}}, "profile=[a=headrace,b=fgd]"},
+		{"moves", map[string]any{"scheduler": map[string]any{"tidy": "waiting", "surge": true}}, "tidy=waiting surge=true"},
 		{"times", map[string]any{"scheduler": map[string]any{
 			"startTimes": true, "reserve": "head", "slaClasses": map[string]any{"nightly": map[string]any{"total": "12h", "perRun": 1.5, "fromPriority": -5, "lends": "no"}},
 		}}, `start-times=true reserve=head sla-class=["nightly:from-priority=-5,lends=no,per-run=1.5,total=12h"]`},
@@ -124,6 +125,7 @@ func TestValuesAreChecked(t *testing.T) {
 		{"a digest that is none", map[string]any{"image": map[string]any{"digest": "sha256:1"}}, "digest"},
 		{"a webhook without a certificate", map[string]any{"admission": map[string]any{"enabled": true}}, "admission.certificateSecret"},
 		{"a way to reserve that there is not", map[string]any{"scheduler": map[string]any{"reserve": "some"}}, "reserve"},
+		{"moves for what there is not", map[string]any{"scheduler": map[string]any{"tidy": "some"}}, "tidy"},
 		{"a term of a class that there is not", map[string]any{"scheduler": map[string]any{"slaClasses": map[string]any{"x": map[string]any{"tota": "1h"}}}}, "tota"},
 		{"no account at all", map[string]any{"serviceAccount": map[string]any{"create": false}}, "serviceAccount.name"},
 	} {

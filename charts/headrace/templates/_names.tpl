@@ -32,3 +32,8 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- define "headrace.beliefs" -}}
 {{- $name := include "headrace.scheduler" . }}{{ eq $name "headrace" | ternary "headrace-beliefs" (printf "headrace-beliefs-%s" $name) }}
 {{- end }}
+
+{{/* Where what is kept for pods to come is written. */}}
+{{- define "headrace.heirs" -}}
+{{- $name := include "headrace.scheduler" . }}{{ eq $name "headrace" | ternary "headrace-heirs" (printf "headrace-heirs-%s" $name) }}
+{{- end }}

@@ -80,12 +80,14 @@ type Pod struct {
 	// Queue is the queue that its label names; whether there is one is for others to
 	// say. Job is what its annotations say of its job, and JobFaults what of that
 	// cannot be read.
-	Queue     string
-	Started   moment.Instant
-	Work      string // the name of what it is part of, as others come after it
-	GoneBy    moment.Instant
-	Job       world.JobFacts
-	JobFaults []string
+	Queue   string
+	Started moment.Instant
+	// Deployment is the one that a pod which surges belongs to.
+	Deployment string
+	Work       string // the name of what it is part of, as others come after it
+	GoneBy     moment.Instant
+	Job        world.JobFacts
+	JobFaults  []string
 
 	// Needs are the images that it needs on its node; of one that another scheduler
 	// placed they are not looked at.
@@ -129,6 +131,7 @@ func PodOf(p *corev1.Pod, scheduler string, gpu corev1.ResourceName) Pod {
 	}
 	out.Added.Owner, out.Added.Surges = succession(p)
 	if out.Added.Surges {
+		_, out.Deployment, _ = DeploymentOf(p)
 		out.Running = out.Running && answers(p) // another is as good as it when it answers
 	}
 	out.Group, out.Added.Group = membership(p)
