@@ -14,6 +14,8 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
+	"github.com/headrace-dev/headrace/internal/core/tidy"
 	"github.com/headrace-dev/headrace/internal/core/warm"
 	"github.com/headrace-dev/headrace/internal/journal"
 	"github.com/headrace-dev/headrace/internal/rivals"
@@ -250,5 +252,39 @@ func TestHeadKeepsRulesOfWarmStarts(t *testing.T) {
 		if diff := cmp.Diff(head.Warms, want); diff != "" {
 			t.Errorf("- the head has, + want:\n%s", diff)
 		}
+	}
+}
+
+// TestReplayOfMoves: a service that is replaced for one who waits is so again.
+func TestReplayOfMoves(t *testing.T) {
+	load := trace.Workload{Name: "moves", Timed: true}
+	for i := range 2 {
+		load.Nodes = append(load.Nodes, trace.Node{Name: fmt.Sprint("n", i), CPU: 16000, Memory: quantity.TiB, Pods: 20, GPUs: 2, Model: "A100"})
+	}
+	add := func(name string, gpus int, arrives, lasts moment.Span, service bool) {
+		load.Pods = append(load.Pods, trace.Pod{
+			Name: name, Kind: name[:1], CPU: 1000, Memory: quantity.GiB, GPUs: gpus, Milli: quantity.WholeGPU, Arrival: moment.Instant(arrives), Duration: lasts, Service: service,
+		})
+	}
+	add("filler-1", 2, 0, 10*moment.Minute, false)
+	add("a", 1, moment.Second, 3*moment.Hour, true)
+	add("filler-2", 1, moment.Second, 20*moment.Minute, false)
+	add("b", 1, 11*moment.Minute, 3*moment.Hour, true)
+	add("wide", 2, 25*moment.Minute, moment.Hour, false)
+	var out bytes.Buffer
+	w, rules := journal.NewWriter(&out), tidy.Default()
+	result, err := sim.Run(sim.Config{Workload: &load, Mode: sim.Timed, Policy: sim.Ours, Seed: 1, Record: w, Tidy: &rules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), `"ReplacedBy"`); n != 1 || result.Unfinished != 0 || *result.Moves != 1 {
+		t.Fatalf("%d pods were replaced, %v moved, %d did not end; want one, one, none", n, *result.Moves, result.Unfinished)
+	}
+	got, err := journal.Replay("j", &out, policyOf)
+	if err != nil || got.Differing != 0 || got.Cycles == 0 {
+		t.Errorf("replayed %+v, %v; want the same", got, err)
 	}
 }

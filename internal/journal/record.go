@@ -7,6 +7,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/rank"
+	"github.com/headrace-dev/headrace/internal/core/tidy"
 	"github.com/headrace-dev/headrace/internal/core/warm"
 	"github.com/headrace-dev/headrace/internal/rivals"
 	"github.com/headrace-dev/headrace/internal/world"
@@ -32,6 +33,8 @@ type Head struct {
 	InReviews bool           `json:"in_reviews,omitempty"`
 	// Warms are the rules of warm starts, where they are others than the policy has.
 	Warms *warm.Rules `json:"warms,omitempty"`
+	// Tidies are the rules by which pods move; nil: none do.
+	Tidies *tidy.Rules `json:"tidies,omitempty"`
 }
 
 // entry is any line after the first: an event, a cycle with its digest, or why
@@ -58,7 +61,7 @@ func kinds() map[string]world.Event {
 		"learned": world.Learned{}, "lost": world.Lost{}, "node_added": world.NodeAdded{}, "node_changed": world.NodeChanged{}, "node_life": world.NodeLife{},
 		"node_removed": world.NodeRemoved{}, "pod_added": world.PodAdded{}, "pod_changed": world.PodChanged{}, "pod_found": world.PodFound{}, "pod_removed": world.PodRemoved{},
 		"budget_known": world.BudgetKnown{}, "evict_refused": world.EvictRefused{}, "resized": world.Resized{}, "resize_refused": world.ResizeRefused{}, "guarded": world.Guarded{},
-		"leaving": world.Leaving{}, "pod_recalled": world.PodRecalled{}, "intent_recalled": world.IntentRecalled{}, "moves_recalled": world.MovesRecalled{}, "group_recalled": world.GroupRecalled{},
+		"leaving": world.Leaving{}, "pod_recalled": world.PodRecalled{}, "intent_recalled": world.IntentRecalled{}, "moves_recalled": world.MovesRecalled{}, "legacy_dropped": world.LegacyDropped{}, "legacy_recalled": world.LegacyRecalled{}, "group_recalled": world.GroupRecalled{},
 		"job_recalled": world.JobRecalled{}, "excused": world.Excused{}, "shape_known": world.ShapeKnown{}, "reserved": world.Reserved{},
 		"namespace_gone": world.NamespaceGone{}, "namespace_known": world.NamespaceKnown{}, "pod_labelled": world.PodLabelled{},
 		"queue_added": world.QueueAdded{}, "queue_changed": world.QueueChanged{}, "queue_removed": world.QueueRemoved{},

@@ -116,6 +116,9 @@ func (r *replay) begin(text []byte, policy func(Head) (*engine.Policy, error)) e
 	if head.Reserve != engine.ReserveOff {
 		p = p.Reserving(head.Reserve)
 	}
+	if head.Tidies != nil {
+		p = p.Tidying(head.Tidies)
+	}
 	switch {
 	case head.InReviews:
 		p = p.ForetellingInReviews()

@@ -39,7 +39,7 @@ func (w *Writer) Full() bool { return w.full }
 
 // Begin writes the head: the policy and what it was given.
 func (w *Writer) Begin(p *engine.Policy, side rivals.Side) {
-	head := Head{Journal: Version, Policy: p.Name, Side: side, Preemption: p.Yields != nil, Reserve: p.Reserve, Foretells: p.Foretells, InReviews: p.InReviews}
+	head := Head{Journal: Version, Policy: p.Name, Side: side, Preemption: p.Yields != nil, Reserve: p.Reserve, Foretells: p.Foretells, InReviews: p.InReviews, Tidies: p.Tidies}
 	if p.Yields != nil {
 		head.Tiers = p.Yields.Tiers
 	}

@@ -51,6 +51,7 @@ type clock struct {
 	// pods a review would think the same again.
 	seen    uint64
 	idle    bool
+	unmoved bool               // nobody has looked yet whether others may move for who waits
 	pending int                // pods that have not ended
 	waits   []decision.Waiting // as of the last cycle
 	seer    *seer              // nil where nobody asks for start times
@@ -236,7 +237,7 @@ func (c *clock) planReview() {
 // pure, and time alone makes no room.
 func (c *clock) review() error {
 	v := c.world.View()
-	if c.idle && v.Position() == c.seen {
+	if c.idle && v.Position() == c.seen && !c.unmoved {
 		return nil
 	}
 	return c.think(decision.CycleReview)
@@ -260,7 +261,8 @@ func (c *clock) think(kind decision.CycleKind) error {
 	c.waits = plan.Waiting
 	c.meter.waiting = len(plan.Waiting)
 	c.seen, c.idle = v.Position(), len(plan.Decisions) == 0
-	if len(plan.Waiting) > 0 && !c.idle {
+	c.unmoved = c.decider.Tidies != nil && kind == decision.CycleArrival
+	if len(plan.Waiting) > 0 && (!c.idle || c.unmoved) {
 		c.planReview()
 	}
 	if c.seer != nil {
