@@ -61,7 +61,7 @@ func kinds() map[string]world.Event {
 		"learned": world.Learned{}, "lost": world.Lost{}, "node_added": world.NodeAdded{}, "node_changed": world.NodeChanged{}, "node_life": world.NodeLife{},
 		"node_removed": world.NodeRemoved{}, "pod_added": world.PodAdded{}, "pod_changed": world.PodChanged{}, "pod_found": world.PodFound{}, "pod_removed": world.PodRemoved{},
 		"budget_known": world.BudgetKnown{}, "evict_refused": world.EvictRefused{}, "resized": world.Resized{}, "resize_refused": world.ResizeRefused{}, "guarded": world.Guarded{},
-		"leaving": world.Leaving{}, "pod_recalled": world.PodRecalled{}, "intent_recalled": world.IntentRecalled{}, "moves_recalled": world.MovesRecalled{}, "legacy_dropped": world.LegacyDropped{}, "legacy_recalled": world.LegacyRecalled{}, "group_recalled": world.GroupRecalled{},
+		"leaving": world.Leaving{}, "pod_recalled": world.PodRecalled{}, "intent_recalled": world.IntentRecalled{}, "moves_recalled": world.MovesRecalled{}, "legacy_dropped": world.LegacyDropped{}, "pod_rests": world.PodRests{}, "legacy_recalled": world.LegacyRecalled{}, "group_recalled": world.GroupRecalled{},
 		"job_recalled": world.JobRecalled{}, "excused": world.Excused{}, "shape_known": world.ShapeKnown{}, "reserved": world.Reserved{},
 		"namespace_gone": world.NamespaceGone{}, "namespace_known": world.NamespaceKnown{}, "pod_labelled": world.PodLabelled{},
 		"queue_added": world.QueueAdded{}, "queue_changed": world.QueueChanged{}, "queue_removed": world.QueueRemoved{},

@@ -198,6 +198,25 @@ func (e LegacyDropped) apply(w *World) error {
 	return nil
 }
 
+// PodRests says since when a pod stays where it is, as far as moves go: a rim that recalls
+// no whole pods tells so after a restart.
+type PodRests struct {
+	Name  string
+	Since moment.Instant
+}
+
+func (e PodRests) apply(w *World) error {
+	id, err := w.podNamed(e.Name)
+	if err != nil {
+		return err
+	}
+	if e.Since <= 0 || e.Since > w.now {
+		return fmt.Errorf("pod %s: rests since %v, now %v: must be past", e.Name, e.Since, w.now)
+	}
+	w.ledger.EditPod(id).Rests = e.Since
+	return nil
+}
+
 // Forlorn lists what is kept for heirs in vain at an instant: nobody has come in time, or
 // has not started, or nobody waits any more for the room that the pod would leave. Whoever
 // drives the clock drops it.

@@ -256,8 +256,13 @@ func TestServicesAreReplaced(t *testing.T) {
 			}
 		}
 		for _, n := range []struct{ to, of *int }{
-			{&sum.replaced, &c.counts.replaced}, {&sum.evicted, &c.counts.evicted}, {&sum.came, &c.counts.came}, {&sum.failed, &c.counts.failed},
-			{&sum.late, &c.counts.late}, {&sum.given, &c.counts.given}, {&sum.done, &c.counts.done},
+			{&sum.replaced, &c.counts.replaced},
+			{&sum.evicted, &c.counts.evicted},
+			{&sum.came, &c.counts.came},
+			{&sum.failed, &c.counts.failed},
+			{&sum.late, &c.counts.late},
+			{&sum.given, &c.counts.given},
+			{&sum.done, &c.counts.done},
 		} {
 			*n.to += *n.of
 		}

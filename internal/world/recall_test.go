@@ -151,6 +151,7 @@ func TestRecallRefusesWhatIsNotSound(t *testing.T) {
 		{world.LegacyRecalled{ID: 1, Name: "p", Owner: "web", Of: "p", Surge: true}, "legacy of p: the decision is not under way for it"},
 		{world.LegacyRecalled{ID: 1, Name: "p", Owner: "web", Surge: true}, "legacy of p: the decision is not under way for it"},
 		{world.LegacyRecalled{ID: 1, Name: "p", Owner: "web", Place: world.Place{Node: "m"}}, `legacy of p: node "m": no such node`},
+		{world.PodRests{Name: "p", Since: 1 << 60}, "pod p: rests since 13343998d21h, now 0s: must be past"},
 		{world.LegacyDropped{ID: 1}, "legacy 0000000000000001: nothing is kept by such a decision"},
 		{world.GroupRecalled{Name: "g"}, `group "g": no such group`},
 		{world.JobRecalled{Name: "j"}, `job "j": no such job`},

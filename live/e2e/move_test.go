@@ -199,26 +199,41 @@ func TestHeirAfterRestart(t *testing.T) {
 func TestServiceIsReplaced(t *testing.T) {
 	r := newRig(t)
 	r.moving()
+	r.replaces()
+}
+
+// So it is with the permissions and flags of the chart, and no others.
+func TestChartPermissionsSufficeForSurges(t *testing.T) {
+	r := newRig(t)
+	space, values := r.space(), map[string]any{"scheduler": map[string]any{"tidy": "waiting", "surge": true}}
+	r.grant(space, values)
+	r.runChart(space, values)
+	r.replaces()
+}
+
+// replaces goes through the replacement of a service.
+func (r *rig) replaces() {
+	r.Helper()
 	old := ""
 	r.apart(func() { old = r.service() })
 	r.create(podOf("wide", 2))
 	r.scaled(2)
 	heir := r.another("web-", old)
 	if got, want := r.bound(heir.Name), r.pod("a").Spec.NodeName; got != want {
-		t.Errorf("the heir is bound to %s, want %s", got, want)
+		r.Errorf("the heir is bound to %s, want %s", got, want)
 	}
 	if list := r.leaving(); len(list) != 0 {
-		t.Errorf("leaving: %v, want nobody before the heir is ready", list)
+		r.Errorf("leaving: %v, want nobody before the heir is ready", list)
 	}
 	r.serves(heir.Name)
 	r.scaled(1)
 	if victim := r.oneLeaves(); victim != old {
-		t.Fatalf("%s is told to go, want %s", victim, old)
+		r.Fatalf("%s is told to go, want %s", victim, old)
 	}
 	r.gone(old)
 	r.bound("wide")
 	if n := len(r.of("web-")); n != 1 {
-		t.Errorf("%d pods of the service, want 1", n)
+		r.Errorf("%d pods of the service, want 1", n)
 	}
 	r.inBounds()
 }

@@ -184,7 +184,7 @@ func TestPlainManifestsApply(t *testing.T) {
 func TestChartPodIsRestricted(t *testing.T) {
 	r := newRig(t)
 	space := r.space()
-	pod := r.chartPod(space)
+	pod := r.chartPod(space, nil)
 	pod.Spec.ServiceAccountName = ""
 	try := func() error {
 		_, err := client.CoreV1().Pods(space).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -202,9 +202,9 @@ func TestChartPodIsRestricted(t *testing.T) {
 }
 
 // chartPod returns the pod of the chart's deployment.
-func (r *rig) chartPod(space string) *corev1.Pod {
+func (r *rig) chartPod(space string, values map[string]any) *corev1.Pod {
 	r.Helper()
-	objects := r.chartObjects(space, nil)
+	objects := r.chartObjects(space, values)
 	i := slices.IndexFunc(objects, func(o manifest.Object) bool { return o.GetKind() == "Deployment" })
 	var d appsv1.Deployment
 	r.ok(runtime.DefaultUnstructuredConverter.FromUnstructured(objects[i].Object, &d))
@@ -216,26 +216,9 @@ func (r *rig) chartPod(space string) *corev1.Pod {
 // on pods and groups why the rest waits, and tells where it can be asked.
 func TestChartPermissionsSuffice(t *testing.T) {
 	r := newRig(t)
-	space, apply := r.space(), r.installer()
-	for _, o := range r.chartObjects(space, nil) {
-		if slices.Contains([]string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}, o.GetKind()) {
-			r.ok(apply(&o.Unstructured))
-		}
-	}
-	pod := r.chartPod(space)
-	args := append(slices.Clone(pod.Spec.Containers[0].Args),
-		"--kubeconfig="+r.kubeconfigOf(space, pod.Spec.ServiceAccountName), "--serve=127.0.0.1:0")
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	c := command.Scheduler()
-	c.SetArgs(args)
-	go func() { done <- c.ExecuteContext(ctx) }() // ends with ctx
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the scheduler: %v", err)
-		}
-	})
+	space := r.space()
+	r.grant(space, nil)
+	r.runChart(space, nil)
 	r.node("n-1", 2)
 	r.create(podOf("fits", 2))
 	r.bound("fits")
@@ -266,6 +249,35 @@ func TestChartPermissionsSuffice(t *testing.T) {
 		t.Errorf("the lease is %+v, want it held", lease.Spec)
 	}
 	r.answers(space)
+}
+
+// grant gives the account of the chart what the chart says.
+func (r *rig) grant(space string, values map[string]any) {
+	r.Helper()
+	apply := r.installer()
+	for _, o := range r.chartObjects(space, values) {
+		if slices.Contains([]string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}, o.GetKind()) {
+			r.ok(apply(&o.Unstructured))
+		}
+	}
+}
+
+// runChart runs the scheduler as the chart does, with its account and flags.
+func (r *rig) runChart(space string, values map[string]any) {
+	r.Helper()
+	pod := r.chartPod(space, values)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	c := command.Scheduler()
+	c.SetArgs(append(slices.Clone(pod.Spec.Containers[0].Args),
+		"--kubeconfig="+r.kubeconfigOf(space, pod.Spec.ServiceAccountName), "--serve=127.0.0.1:0"))
+	go func() { done <- c.ExecuteContext(ctx) }() // ends with ctx
+	r.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.Errorf("the scheduler: %v", err)
+		}
+	})
 }
 
 // answers finds the leader as the command line does and asks after its health, by
@@ -313,13 +325,9 @@ type may struct{ verb, group, resource, name, namespace string }
 // start pods or take over a cluster it may not.
 func TestLeastPrivilege(t *testing.T) {
 	r := newRig(t)
-	space, apply := r.space(), r.installer()
-	for _, o := range r.chartObjects(space, nil) {
-		if slices.Contains([]string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}, o.GetKind()) {
-			r.ok(apply(&o.Unstructured))
-		}
-	}
-	account := r.chartPod(space).Spec.ServiceAccountName
+	space := r.space()
+	r.grant(space, nil)
+	account := r.chartPod(space, nil).Spec.ServiceAccountName
 	const other = metav1.NamespaceSystem
 	yes := []may{
 		{"list", "", "nodes", "", ""},

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/moment"
@@ -18,13 +20,23 @@ import (
 type Kept struct {
 	Legacies []KeptLegacy `json:"legacies,omitempty"`
 	Surges   []Surge      `json:"surges,omitempty"`
-	version  uint64       // rises with every change
+	// Moves are when pods were told to move within the last hour, and Rests who is not to
+	// move again before an hour is over.
+	Moves   []moment.Instant `json:"moves,omitempty"`
+	Rests   []KeptRest       `json:"rests,omitempty"`
+	version uint64           // rises with every change
 }
 
 // KeptLegacy is room that is kept for the heir of one pod.
 type KeptLegacy struct {
 	UID string `json:"uid"` // of the pod
 	world.LegacyRecalled
+}
+
+// KeptRest is since when a pod has not moved.
+type KeptRest struct {
+	Pod   Ref            `json:"pod"`
+	Since moment.Instant `json:"since"`
 }
 
 // heirs is the part of the books that is about pods that come in place of others.
@@ -48,6 +60,7 @@ func (b *books) keeping() *Kept {
 			now.Legacies = append(now.Legacies, KeptLegacy{UID: b.uids[e.Name], LegacyRecalled: e})
 		}
 	}
+	b.keepRests(now)
 	text, err := json.Marshal(now)
 	if err != nil {
 		panic(fmt.Sprintf("kube: %+v: %v", now, err))
@@ -56,6 +69,42 @@ func (b *books) keeping() *Kept {
 		now.version, b.heritage, b.written = b.heritage.version+1, now, text
 	}
 	return b.heritage
+}
+
+// keepRests adds who has moved within the hour.
+func (b *books) keepRests(k *Kept) {
+	v, hourAgo := b.world.View(), b.instant().Add(-cluster.MovesKept)
+	for _, at := range v.Moves() {
+		if at > hourAgo {
+			k.Moves = append(k.Moves, at)
+		}
+	}
+	if len(k.Moves) == 0 {
+		return // nobody rests
+	}
+	for i := range v.Pods.Len() {
+		if p := v.Pod(cluster.PodID(i)); p.Phase != cluster.PhaseGone && p.Rests > hourAgo {
+			k.Rests = append(k.Rests, KeptRest{Pod: Ref{Key: p.Spec.Name, UID: p.Spec.UID}, Since: p.Rests})
+		}
+	}
+	slices.SortFunc(k.Rests, func(x, y KeptRest) int { return strings.Compare(x.Pod.Key, y.Pod.Key) })
+}
+
+// recallRests brings back who has moved within the hour.
+func (b *books) recallRests(k *Kept) {
+	now := b.instant()
+	k.Moves = slices.DeleteFunc(k.Moves, func(at moment.Instant) bool { return at > now }) // clocks differ
+	if err := b.apply(world.MovesRecalled{At: k.Moves}); err != nil {
+		b.log.Warn("how many pods have moved is not known", "because", err)
+	}
+	for _, r := range k.Rests {
+		if p := b.pods[r.Pod.Key]; p == nil || p.seen.UID != r.Pod.UID || p.footing == outside {
+			continue
+		}
+		if err := b.apply(world.PodRests{Name: r.Pod.Key, Since: min(r.Since, now)}); err != nil {
+			b.log.Warn("when a pod has moved is not known", "pod", r.Pod.Key, "because", err)
+		}
+	}
 }
 
 // forgo gives up what is kept for heirs in vain, and replacements that nobody holds the
@@ -88,6 +137,7 @@ func (b *books) recallHeirs() {
 	if kept == nil {
 		return
 	}
+	b.recallRests(kept)
 	for _, k := range kept.Legacies {
 		if p := b.pods[k.Name]; p != nil && p.seen.UID == k.UID && !p.seen.Leaving {
 			continue

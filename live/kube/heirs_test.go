@@ -200,6 +200,9 @@ func TestHeirsAreRecalled(t *testing.T) {
 		if len(got) != want {
 			t.Fatalf("%s: kept %+v, want %d", name, got, want)
 		}
+		if n := next.books.world.View().MovedSince(next.books.instant(), moment.Hour); n != 1 {
+			t.Errorf("%s: %d pods have moved, want one", name, n)
+		}
 		if v := next.books.world.View(); want == 1 && (got[0].Until == moment.Never || v.Node(got[0].Place.Node).Spec.Name != written.Legacies[0].Place.Node) {
 			t.Errorf("%s: kept %+v, want on %s", name, got[0], written.Legacies[0].Place.Node)
 		}

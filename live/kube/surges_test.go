@@ -73,6 +73,9 @@ func TestServiceIsReplaced(t *testing.T) {
 	if kept := m.books.keeping(); len(kept.Surges) != 1 || kept.Surges[0].Heir.Key != "ns/web-5d9f-new" || kept.Surges[0].Replicas != 1 {
 		t.Fatalf("kept %+v, want the surge with its heir", kept)
 	}
+	if kept := m.books.keeping(); len(kept.Moves) != 1 || len(kept.Rests) != 2 {
+		t.Fatalf("kept %+v, want one move, and old and new at rest", kept)
+	}
 	m.runs("web-5d9f-new")
 	m.review()
 	m.want("it is ready", surgeDown)

@@ -95,7 +95,7 @@ func (l *Ledger) keep(place *Placement, sign int64) {
 // Holds says whether a node has the room of a place, whoever asks for it.
 func (l *Ledger) Holds(place *Placement) bool {
 	n, shape := l.Node(place.Node), l.Shape(place.Shape)
-	if _, short := n.Free.ShortOf(&shape.Need); short || !n.TakesWork() || !l.covers(shape, place.Grants) {
+	if _, short := n.Free.ShortOf(&shape.Need); short || !n.TakesWork() || len(place.Grants) != int(shape.DeviceCount()) || !l.covers(shape, place.Grants) {
 		return false
 	}
 	for i := range place.Grants {

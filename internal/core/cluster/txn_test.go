@@ -24,6 +24,7 @@ type deep struct {
 	Groups  []cluster.Group
 	Waiting []cluster.PodID
 	Owing   []cluster.PodID
+	Kept    []cluster.Legacy
 	Digest  uint64
 }
 
@@ -64,6 +65,7 @@ func deepCopy(v *cluster.View) deep {
 		Groups:  rows(&v.Groups, func(*cluster.Group) {}),
 		Waiting: v.AppendWaiting(nil),
 		Owing:   slices.Clone(v.Owing()),
+		Kept:    slices.Clone(v.Legacies()),
 		Digest:  v.Digest(),
 	}
 }
@@ -78,6 +80,7 @@ func difference(want, got deep) string {
 func TestRollbackRestoresTheDeepCopy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSite(t)
+		s.keepSome(t)
 		snapshot := s.ledger.Freeze()
 		base := deepCopy(&snapshot.View)
 		txn := cluster.Begin(snapshot)
@@ -114,12 +117,33 @@ func TestRollbackRestoresTheDeepCopy(t *testing.T) {
 	})
 }
 
+// keepSome makes all pods without a group those of one owner, and keeps room for heirs.
+func (s *site) keepSome(t *rapid.T) {
+	owner := s.names.Intern("owner")
+	s.ledger.SetSymbols(s.names.Symbols())
+	for _, id := range s.pods {
+		if p := s.ledger.Pod(id); p.Spec.Group == cluster.None {
+			spec := *p.Spec
+			spec.Owner = owner
+			s.ledger.Respecify(id, &spec)
+		}
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "legacies") {
+		pod := rapid.SampledFrom(s.pods).Draw(t, "heir")
+		if place := s.place(t, &s.ledger.View, pod); s.ledger.Holds(&place) {
+			s.ledger.AddLegacy(cluster.Legacy{ID: uint64(i + 1), Of: cluster.None, Name: "old", Owner: owner, Place: place, Heir: cluster.None, Until: 1})
+		}
+	}
+}
+
 // move draws one change of a transaction. A refused one changes nothing.
 func move(t *rapid.T, s *site, txn *cluster.Txn) {
 	pod := rapid.SampledFrom(s.pods).Draw(t, "pod")
 	before := deepCopy(txn.View())
 	var err error
-	switch rapid.IntRange(0, 6).Draw(t, "move") {
+	switch rapid.IntRange(0, 8).Draw(t, "move") {
+	case 7, 8:
+		err = txn.Inherit(pod, uint64(rapid.IntRange(0, 3).Draw(t, "legacy")))
 	case 0:
 		err = txn.Evict(pod)
 	case 1:
