@@ -1,5 +1,5 @@
 // Package devcluster runs a Kubernetes cluster in this one process: etcd,
-// kube-apiserver, the few controllers that a scheduler needs around it, and
+// kube-apiserver, the few controllers that a scheduler needs around it (of Jobs, Deployments and claims), and
 // KWOK, which plays the nodes.
 //
 //	err := devcluster.Run(ctx, devcluster.Options{Dir: dir, Scenario: "hetero"}, func(c *devcluster.Cluster) {
