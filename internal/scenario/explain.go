@@ -127,6 +127,9 @@ func (in *interp) explainPlace(v *cluster.View, p *cluster.Pod) []string {
 	if !known {
 		return []string{line}
 	}
+	if because.InPlaceOf != "" {
+		return []string{line, "its place was kept for it: it comes in place of " + because.InPlaceOf}
+	}
 	s := because.Score
 	score := fmt.Sprintf("chosen by %s, score %d", because.Policy, s.Total)
 	if s.Fit != 0 || s.Urgency != 0 || s.Affinity != 0 {

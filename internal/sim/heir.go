@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -21,7 +22,7 @@ const answersAfter = moment.Second
 // serve says of a pod of a service that others may come in its place.
 func serve(p *trace.Pod, e *world.PodAdded) {
 	if p.Service {
-		e.Owner, e.Surges = p.Kind, true
+		e.Owner, e.Surges = cmp.Or(p.Kind, p.Name), true
 	}
 }
 

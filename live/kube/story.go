@@ -47,7 +47,11 @@ func (s *story) placed(now time.Time, cycle uint64, v *cluster.View, d *decision
 		up := &because.RunnersUp[i]
 		s.chosen.RunnersUp = append(s.chosen.RunnersUp, explain.RunnerUp{Node: v.Node(up.Node).Spec.Name, Score: scoreOf(&up.Score)})
 	}
-	s.tell(now, "placed", "placed on "+v.Node(d.Place.Node).Spec.Name)
+	says := "placed on " + v.Node(d.Place.Node).Spec.Name
+	if because.InPlaceOf != "" {
+		says += ", where room was kept for it, in place of " + because.InPlaceOf
+	}
+	s.tell(now, "placed", says)
 }
 
 // moves remembers why a pod was told to go elsewhere.

@@ -123,8 +123,9 @@ func (l *Ledger) Disinherit(pod PodID, now moment.Instant) {
 }
 
 // Inherit places a waiting pod where room is kept for an heir. It refuses, changing
-// nothing, where it does not fit there any more.
-func (t *Txn) Inherit(pod PodID, id uint64) error {
+// nothing, where it does not fit there any more, or fits, which is asked when the room is
+// free, says so.
+func (t *Txn) Inherit(pod PodID, id uint64, fits func(*Placement) bool) error {
 	if err := t.mayPlace(pod); err != nil {
 		return err
 	}
@@ -136,7 +137,11 @@ func (t *Txn) Inherit(pod PodID, id uint64) error {
 	if !t.ledger.Inherit(pod, id, t.now) {
 		return fmt.Errorf("place %s: what is kept is for others", t.ledger.Pod(pod).Spec.Name)
 	}
-	if err := t.ledger.Admit(pod, &place); err != nil {
+	err := t.ledger.Admit(pod, &place)
+	if err == nil && !fits(&place) {
+		err = fmt.Errorf("place %s: it may not be where room is kept", t.ledger.Pod(pod).Spec.Name)
+	}
+	if err != nil {
 		t.Rollback(mark)
 		return err
 	}

@@ -143,7 +143,8 @@ func move(t *rapid.T, s *site, txn *cluster.Txn) {
 	var err error
 	switch rapid.IntRange(0, 8).Draw(t, "move") {
 	case 7, 8:
-		err = txn.Inherit(pod, uint64(rapid.IntRange(0, 3).Draw(t, "legacy")))
+		fits := rapid.IntRange(0, 3).Draw(t, "fits") > 0
+		err = txn.Inherit(pod, uint64(rapid.IntRange(0, 3).Draw(t, "legacy")), func(*cluster.Placement) bool { return fits })
 	case 0:
 		err = txn.Evict(pod)
 	case 1:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
+	"github.com/headrace-dev/headrace/internal/core/fit"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 )
 
@@ -30,11 +31,14 @@ func (r *round) inherit(line []cluster.PodID) []cluster.PodID {
 		}
 		return compareAlike(v, r.cycle.Now, a, b)
 	})
+	fits := func(pod cluster.PodID) func(*cluster.Placement) bool {
+		return func(place *cluster.Placement) bool { return fit.CheckPod(v, pod, place.Shape, place.Node).None() }
+	}
 	placed := make(map[cluster.PodID]bool)
 	for _, pod := range heirs {
 		for _, g := range r.txn.Base().Legacies() {
 			now := v.Legacy(g.ID)
-			if now == nil || !now.Suits(v.Pod(pod)) || !r.welcome(pod, g.Place.Shape, g.Place.Node) || r.txn.Inherit(pod, g.ID) != nil {
+			if now == nil || !now.Suits(v.Pod(pod)) || r.txn.Inherit(pod, g.ID, fits(pod)) != nil {
 				continue
 			}
 			r.explain(pod, decision.Explanation{Policy: r.policy.Name, InPlaceOf: g.Name, Inherits: g.ID})
