@@ -340,7 +340,7 @@ func TestPrefetchPrivilege(t *testing.T) {
 			r.ok(apply(&o.Unstructured))
 		}
 	}
-	account := r.chartPod(space).Spec.ServiceAccountName
+	account := r.chartPod(space, nil).Spec.ServiceAccountName
 	r.eventually("the roles have taken effect", func() string {
 		if !r.allows(space, account, may{"create", "", "pods", "", space}) {
 			return "making pods is not allowed yet"
