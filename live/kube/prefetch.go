@@ -26,8 +26,8 @@ type Prefetching struct {
 	// PullSecrets name secrets of the namespace to pull with. Without any, images that pods
 	// bring secrets for are not fetched.
 	PullSecrets []string
-	// First has a pod wait without a place while what it lacks is fetched to the node that
-	// it would go to, where that is likely to have room for it still.
+	// First has pods wait without a place while what they lack is fetched to the node that
+	// they would go to, as warm.Rules.First says.
 	First bool
 }
 
