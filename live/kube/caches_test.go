@@ -486,6 +486,29 @@ func TestPodsWaitForWhatIsFetched(t *testing.T) {
 	}
 }
 
+// What a pod lacks whose other images have no room on any node is not fetched: it goes at
+// once, and its node pulls all of it.
+func TestNobodyFetchesAPart(t *testing.T) {
+	w := warmTruth(t, &Prefetching{First: true})
+	w.putNode("library", 8, 0, "", true)
+	w.stock("library", "small=20", "large=90")
+	for i := range 3 {
+		name := fmt.Sprint("n-", i)
+		w.putNode(name, 8, 4, "", true)
+		w.stock(name)
+	}
+	w.tellAll()
+	w.books.adoptFetches()
+	w.createKind("p", "k", "small")
+	w.pods["ns/p"].Spec.Containers = append(w.pods["ns/p"].Spec.Containers, corev1.Container{Image: "large"})
+	w.tellAll()
+	w.decide()
+	if orders, _ := w.books.takeFetches(); len(orders) != 0 || len(w.flying) != 1 {
+		t.Errorf("orders %+v, binds %v, want it bound, and nothing fetched", orders, w.flying)
+	}
+	w.balanced("a cycle")
+}
+
 // After a restart what is expected is expected again; a fetch that is under way is gone on
 // with, and one that is of no use is ended.
 func TestFetchesAfterARestart(t *testing.T) {

@@ -93,6 +93,10 @@ func (b *books) decideFor(t *turn, kind decision.CycleKind) []Bind {
 			b.giveWay(snapshot, d)
 			continue
 		}
+		if d := &bundle[0]; d.Action == cluster.ActionPrefetch {
+			b.fetch(&snapshot.View, d, plan.Waiting)
+			continue
+		}
 		binds = append(binds, b.commit(&snapshot.View, bundle)...)
 	}
 	b.note(&snapshot.View, plan.Waiting, kind)
@@ -104,10 +108,6 @@ func (b *books) decideFor(t *turn, kind decision.CycleKind) []Bind {
 func (b *books) commit(v *cluster.View, bundle []decision.Decision) []Bind {
 	if d := &bundle[0]; d.Action == cluster.ActionScale {
 		b.log.Warn("a decision of a kind that is not carried out", "action", d.Action, "job", v.Job(d.Scale.Job).Name)
-		return nil
-	}
-	if d := &bundle[0]; d.Action == cluster.ActionPrefetch {
-		b.fetch(v, d)
 		return nil
 	}
 	if d := &bundle[0]; d.Action != cluster.ActionBind {

@@ -176,7 +176,7 @@ func (b *books) giveUp(im *image) {
 
 // fetch carries out a decision to fetch an image. What is not carried out the next review
 // decides again, if it is still worth it.
-func (b *books) fetch(v *cluster.View, d *decision.Decision) {
+func (b *books) fetch(v *cluster.View, d *decision.Decision, line []decision.Waiting) {
 	f, node, image := &b.fetching, v.Node(d.Prefetch.Node).Spec.Name, v.Artifact(d.Prefetch.Artifact).Name
 	key := f.podFor(node, image)
 	most := mostFetches
@@ -186,7 +186,7 @@ func (b *books) fetch(v *cluster.View, d *decision.Decision) {
 	switch {
 	case f.Prefetching == nil, f.fetches[key] != nil, len(f.fetches) >= most, !b.fetchable(b.caches.images[image]):
 		return
-	case d.Prefetch.Urgent && b.world.View().Uses(d.Prefetch.Node, d.Prefetch.Artifact):
+	case d.Prefetch.Urgent && !awaited(v, d.Prefetch, line):
 		return // the kubelet pulls it already, for a pod that has its place
 	}
 	if err := b.apply(world.Acceptance([]decision.Decision{*d})); err != nil {
@@ -196,6 +196,13 @@ func (b *books) fetch(v *cluster.View, d *decision.Decision) {
 	until := b.fetchTime(d.Prefetch.Node, d.Prefetch.Artifact)
 	f.fetches[key] = &fetch{node: node, image: image, until: b.now.Add(until)}
 	f.dueFetches = append(f.dueFetches, FetchOrder{Key: key, Node: node, Image: image, Decision: strconv.FormatUint(d.ID, 16), Until: until})
+}
+
+// awaited says whether somebody in line waits for what is fetched to a node.
+func awaited(v *cluster.View, f *cluster.Prefetch, line []decision.Waiting) bool {
+	return slices.ContainsFunc(line, func(w decision.Waiting) bool {
+		return w.Why.Code == decision.Fetching && w.Why.Domain.Node == f.Node && slices.Contains(v.Pod(w.Pod).Spec.Artifacts, f.Artifact)
+	})
 }
 
 // fetchTime is how long a fetch may take.
