@@ -42,12 +42,9 @@ func (r *round) putOff(pod cluster.PodID, shape cluster.ShapeID, node cluster.No
 	if !r.mayWait(pod, shape, node) {
 		return false
 	}
-	v, e := r.txn.View(), errand{pod, shape, node}
+	e := errand{pod, shape, node}
 	if r.lacks(e) == 0 {
 		return false
-	}
-	if slices.ContainsFunc(v.Pod(pod).Spec.Artifacts, func(id cluster.ArtifactID) bool { return v.Artifact(id).ByPods && v.Node(node).Cache.Find(id) < 0 }) {
-		return false // it waits in vain
 	}
 	r.later = append(r.later, e)
 	return true
@@ -92,7 +89,7 @@ func (r *round) lacks(e errand) moment.Span {
 func (r *round) sendFor(e *errand) bool {
 	v := r.txn.View()
 	needs := v.Pod(e.pod).Spec.Artifacts
-	if r.warming().Serve(needs, e.node) {
+	if r.warming().Send(needs, e.node) {
 		return true
 	}
 	tried := []cluster.NodeID{e.node}
@@ -102,7 +99,7 @@ func (r *round) sendFor(e *errand) bool {
 		if node == cluster.None {
 			return false
 		}
-		if r.warming().Serve(needs, node) {
+		if r.warming().Send(needs, node) {
 			e.node = node
 			return true
 		}

@@ -34,22 +34,49 @@ func Open(t *cluster.Txn, rules *Rules, expect *Expectations, now moment.Instant
 
 func (s *Search) view() *cluster.View { return s.txn.View() }
 
-// Serve fetches what a pod lacks on the node that it has got, or is to get. It says whether
-// all of it is there or on its way.
-func (s *Search) Serve(needs []cluster.ArtifactID, node cluster.NodeID) bool {
-	v, all := s.view(), true
+// Serve fetches what a pod lacks on the node that it has got, as far as the disk has room.
+func (s *Search) Serve(needs []cluster.ArtifactID, node cluster.NodeID) {
+	v := s.view()
 	for _, id := range needs {
 		c := v.Node(node).Cache
-		if c == nil {
-			return false
-		}
-		if c.Find(id) >= 0 || c.Awaits(id) >= 0 {
+		if c == nil || c.Find(id) >= 0 || c.Awaits(id) >= 0 {
 			continue
 		}
 		drops, _, ok := s.room(node, v.Artifact(id).Size, needs)
-		all = all && ok && s.fetch(cluster.Prefetch{Node: node, Artifact: id, Drops: drops, Urgent: true, Saves: int64(c.Takes(v.Artifact(id)) / moment.Millisecond)})
+		if !ok {
+			continue // the node makes room as for any pull
+		}
+		s.fetch(cluster.Prefetch{Node: node, Artifact: id, Drops: drops, Urgent: true, Saves: int64(c.Takes(v.Artifact(id)) / moment.Millisecond)})
 	}
-	return all
+}
+
+// Send fetches all that a pod lacks on the node that it is to get, or nothing where that
+// cannot be: only pods fetch some of it, or the disk has no room for all. It says whether
+// all is there or on its way.
+func (s *Search) Send(needs []cluster.ArtifactID, node cluster.NodeID) bool {
+	v := s.view()
+	c, need := v.Node(node).Cache, quantity.Bytes(0)
+	if c == nil {
+		return false
+	}
+	for _, id := range needs {
+		a := v.Artifact(id)
+		switch {
+		case c.Find(id) >= 0 || c.Awaits(id) >= 0:
+		case a.ByPods:
+			return false
+		default:
+			need += a.Size
+		}
+	}
+	if need == 0 {
+		return true
+	}
+	if _, _, ok := s.room(node, need, needs); !ok {
+		return false
+	}
+	s.Serve(needs, node)
+	return true
 }
 
 func (s *Search) fetch(f cluster.Prefetch) bool {
