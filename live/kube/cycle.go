@@ -319,7 +319,11 @@ func (b *books) said(p *pod) (why, string) {
 	case p.seen.Standing == facts.Held && p.seen.Why != "":
 		return unsupported(p.seen.Why), corev1.PodReasonSchedulerError
 	case p.footing == holding:
-		return why{kind: "room being made", sentence: "waits for pods of lower priority to leave " + p.node}, corev1.PodReasonUnschedulable
+		says := "waits for pods of lower priority to leave "
+		if b.moving(p.node) {
+			says = "waits for pods to move from "
+		}
+		return why{kind: "room being made", sentence: says + p.node}, corev1.PodReasonUnschedulable
 	case p.footing == waiting && b.groupWhy(p) != "":
 		return unsupported("a group with " + b.groupWhy(p)), corev1.PodReasonSchedulerError
 	case p.seen.Standing == facts.Waiting && p.unordered != "":

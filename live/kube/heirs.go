@@ -71,6 +71,17 @@ func (b *books) keeping() *Kept {
 	return b.heritage
 }
 
+// moving says whether pods of a node go elsewhere, for which room is kept.
+func (b *books) moving(node string) bool {
+	v := b.world.View()
+	for i := range v.Legacies() {
+		if g := &v.Legacies()[i]; g.Of != cluster.None && v.Node(v.Pod(g.Of).Placement.Node).Spec.Name == node {
+			return true
+		}
+	}
+	return false
+}
+
 // keepRests adds who has moved within the hour.
 func (b *books) keepRests(k *Kept) {
 	v, hourAgo := b.world.View(), b.instant().Add(-cluster.MovesKept)
