@@ -334,12 +334,8 @@ func TestKilledWhileFetching(t *testing.T) {
 // Only with prefetches may the scheduler make pods, and only where it is.
 func TestPrefetchPrivilege(t *testing.T) {
 	r := newRig(t)
-	space, apply := r.space(), r.installer()
-	for _, o := range r.chartObjects(space, map[string]any{"prefetch": map[string]any{"enabled": true, "pullSecrets": []any{"pull"}}}) {
-		if slices.Contains([]string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}, o.GetKind()) {
-			r.ok(apply(&o.Unstructured))
-		}
-	}
+	space := r.space()
+	r.grant(space, map[string]any{"prefetch": map[string]any{"enabled": true, "pullSecrets": []any{"pull"}}})
 	account := r.chartPod(space, nil).Spec.ServiceAccountName
 	r.eventually("the roles have taken effect", func() string {
 		if !r.allows(space, account, may{"create", "", "pods", "", space}) {
