@@ -281,6 +281,7 @@ func (b *books) settleBound(key string, p *pod) {
 	if p.seen.Running && !p.running && !p.leaving {
 		b.must(world.Started{Name: key})
 		p.running = true
+		b.stirred = b.stirred || p.seen.Added.Surges && len(b.surges) > 0 // another may go now
 	}
 	b.depart(key, p)
 }

@@ -102,7 +102,7 @@ func (b *books) giveWay(s *cluster.Snapshot, d *decision.Decision) {
 	if d.Target != nil {
 		w.moves, w.gives = true, w.gives || !d.Yields
 		b.uids[key] = p.seen.UID
-		p.story.moves(b.now, d)
+		b.tellMove(&s.View, key, d)
 	}
 	if d.Yields {
 		b.yields[node] = true

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/headrace-dev/headrace/internal/core/cluster"
+	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/world"
 )
@@ -50,6 +51,14 @@ type heirs struct {
 
 func newHeirs() heirs {
 	return heirs{heritage: &Kept{}, uids: make(map[string]string), surging: newSurging()}
+}
+
+// tellMove says why a pod goes elsewhere.
+func (b *books) tellMove(v *cluster.View, key string, d *decision.Decision) {
+	b.pods[key].story.moves(b.now, d)
+	if m := d.Because.Move; m != nil {
+		b.log.Info("a pod moves", "pod", key, "from", v.Node(d.Place.Node).Spec.Name, "to", v.Node(d.Target.Place.Node).Spec.Name, "because", m.Describe())
+	}
 }
 
 // keeping is what is kept for heirs now.

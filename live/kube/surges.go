@@ -108,7 +108,7 @@ func (b *books) replace(v *cluster.View, d *decision.Decision) {
 		Namespace: p.seen.Namespace(), Deployment: p.seen.Deployment, Pod: Ref{Key: key, UID: p.seen.UID}, Step: surgeLook, For: d.Yields, id: d.ID, since: b.now,
 	}
 	b.going[d.ID] = true
-	p.story.moves(b.now, d)
+	b.tellMove(v, key, d)
 	b.step(b.surges[key])
 }
 

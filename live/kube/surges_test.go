@@ -76,8 +76,13 @@ func TestServiceIsReplaced(t *testing.T) {
 	if kept := m.books.keeping(); len(kept.Moves) != 1 || len(kept.Rests) != 2 {
 		t.Fatalf("kept %+v, want one move, and old and new at rest", kept)
 	}
+	m.books.stirred = false
 	m.runs("web-5d9f-new")
-	m.review()
+	m.tellAll()
+	if !m.books.stirred {
+		t.Error("nobody thinks at once when the heir is ready")
+	}
+	m.decide() // and an arrival is enough
 	m.want("it is ready", surgeDown)
 	m.deletePod("ns/web-5d9f-old")
 	m.review()
