@@ -20,6 +20,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 
+	"github.com/headrace-dev/headrace/live/beliefs"
 	"github.com/headrace-dev/headrace/live/explain"
 	"github.com/headrace-dev/headrace/live/kube/facts"
 )
@@ -46,6 +47,23 @@ func newTruth(t *testing.T) *truth {
 	}
 	w.pass(0)
 	return w
+}
+
+// kept is what was learned, as it comes back by way of bytes.
+func (w *truth) kept() *beliefs.Beliefs {
+	w.Helper()
+	kept, err := w.books.learned()
+	if err != nil {
+		w.Fatal(err)
+	}
+	data, err := beliefs.Encode(kept)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if kept, err = beliefs.Decode(data); err != nil {
+		w.Fatal(err)
+	}
+	return kept
 }
 
 // stamp returns a version that no object had before.

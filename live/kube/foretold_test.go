@@ -12,7 +12,6 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 
-	"github.com/headrace-dev/headrace/live/beliefs"
 	"github.com/headrace-dev/headrace/live/kube/facts"
 )
 
@@ -94,17 +93,7 @@ func TestForetoldStartsAreLearned(t *testing.T) {
 		t.Errorf("%d waits are remembered of a pod that is gone", n)
 	}
 
-	kept, err := w.books.learned()
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := beliefs.Encode(kept)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if kept, err = beliefs.Decode(data); err != nil {
-		t.Fatal(err)
-	}
+	kept := w.kept()
 	again := newTruth(t)
 	again.pass(w.now.Sub(again.now))
 	if err := again.books.remember(kept); err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/world"
 
-	"github.com/headrace-dev/headrace/live/beliefs"
 	"github.com/headrace-dev/headrace/live/kube/facts"
 )
 
@@ -222,17 +221,7 @@ func TestRunTimesAreLearned(t *testing.T) {
 	run("c", 3*time.Hour, false)
 	w.books.workSeen("ns/other", facts.WorkFailed, 0, w.books.instant())
 	w.books.believeRuns()
-	kept, err := w.books.learned()
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := beliefs.Encode(kept)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if kept, err = beliefs.Decode(data); err != nil {
-		t.Fatal(err)
-	}
+	kept := w.kept()
 	next := newTruth(t)
 	next.now = w.now
 	next.pass(0)

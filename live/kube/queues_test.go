@@ -176,10 +176,7 @@ func TestQueueUsageIsKept(t *testing.T) {
 	if u.LastHour() != 4000*600 {
 		t.Errorf("after an epoch of four GPUs: %+v", u)
 	}
-	kept, err := w.books.learned()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := w.kept()
 	next := newTruth(t)
 	next.pass(w.now.Sub(next.now))
 	if err := next.books.remember(kept); err != nil {

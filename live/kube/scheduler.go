@@ -349,6 +349,14 @@ type owner struct {
 	fragments   *float64 // as of the last review
 }
 
+// due is what is to be sent next, and where to: nowhere while nothing is due.
+func due[T any](to chan<- T, line []T) (out chan<- T, next T) {
+	if len(line) == 0 {
+		return nil, next
+	}
+	return to, line[0]
+}
+
 // run reads what comes in and thinks when it is time to.
 func (o *owner) run(ctx context.Context, watched <-chan error) error {
 	beats := time.NewTicker(beat)
@@ -356,36 +364,12 @@ func (o *owner) run(ctx context.Context, watched <-chan error) error {
 	o.lastRemarks = time.Now()
 	var window <-chan time.Time // runs while arrivals are collected
 	for {
-		var binds chan<- Bind
-		var nextBind Bind
-		if len(o.dueBinds) > 0 {
-			binds, nextBind = o.binds, o.dueBinds[0]
-		}
-		var longBinds chan<- Bind
-		var nextLongBind Bind
-		if len(o.dueLongBinds) > 0 {
-			longBinds, nextLongBind = o.longBinds, o.dueLongBinds[0]
-		}
-		var remarks chan<- Remark
-		var nextRemark Remark
-		if len(o.dueRemarks) > 0 {
-			remarks, nextRemark = o.remarks, o.dueRemarks[0]
-		}
-		var evictions chan<- Eviction
-		var nextEviction Eviction
-		if len(o.dueEvictions) > 0 {
-			evictions, nextEviction = o.evictions, o.dueEvictions[0]
-		}
-		var orders chan<- FetchOrder
-		var nextOrder FetchOrder
-		if len(o.dueOrders) > 0 {
-			orders, nextOrder = o.orders, o.dueOrders[0]
-		}
-		var steps chan<- SurgeTask
-		var nextStep SurgeTask
-		if len(o.dueSteps) > 0 {
-			steps, nextStep = o.steps, o.dueSteps[0]
-		}
+		binds, nextBind := due(o.binds, o.dueBinds)
+		longBinds, nextLongBind := due(o.longBinds, o.dueLongBinds)
+		remarks, nextRemark := due(o.remarks, o.dueRemarks)
+		evictions, nextEviction := due(o.evictions, o.dueEvictions)
+		orders, nextOrder := due(o.orders, o.dueOrders)
+		steps, nextStep := due(o.steps, o.dueSteps)
 		select {
 		case <-ctx.Done():
 			return nil
