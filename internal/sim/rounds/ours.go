@@ -74,6 +74,7 @@ func (p *ours) Ended(kind string, work, gpuSeconds float64) {
 const (
 	asExpected  = 0.03             // a step so near to what was expected needs no new fit
 	firstGPUs   = 4                // most GPUs of a job that measured nothing
+	firstShare  = 0.7              // and the most it may have of all GPUs over the jobs
 	firstPower  = 0.9              // GPUs of such a job count with this power
 	unknownTime = 1200             // seconds on one GPU, of a kind of which none ended
 	rateUnit    = 1000             // thousandths of the reference
@@ -91,8 +92,9 @@ func (p *ours) Round(now int64, jobs []elastic.Job) []elastic.Seat {
 		p.seen[jobs[i].Kind] = max(p.seen[jobs[i].Kind], jobs[i].Done)
 	}
 	sizings := make([]share.Sizing, len(jobs))
+	first := p.first(len(jobs))
 	for i := range jobs {
-		sizings[i] = p.sizing(&jobs[i])
+		sizings[i] = p.sizing(&jobs[i], first)
 	}
 	chosen := share.Sizes(room, sizings, p.rules)
 	wants := make([]want, len(jobs))
@@ -107,8 +109,22 @@ func (p *ours) Round(now int64, jobs []elastic.Job) []elastic.Seat {
 	return seats
 }
 
+// first is the most GPUs that a job may start with which measured nothing: less, the
+// more jobs there are, for what it makes of them is not known, and others wait.
+func (p *ours) first(jobs int) int {
+	gpus := 0
+	for _, t := range p.cluster {
+		gpus += t.GPUs()
+	}
+	first := firstGPUs
+	for first > 1 && float64(first*jobs) > firstShare*float64(gpus) {
+		first /= 2
+	}
+	return first
+}
+
 // sizing describes a job to the core.
-func (p *ours) sizing(j *elastic.Job) share.Sizing {
+func (p *ours) sizing(j *elastic.Job, first int) share.Sizing {
 	s := share.Sizing{Key: chance.Hash(uint64(j.ID)), Now: -1, Restart: j.Restart * 1000, Fixed: j.Restarting}
 	s.Lasted = int64(j.Age * 1000 / float64(j.Restarts+1))
 	reference, whole := 0.0, 0.0
@@ -130,7 +146,7 @@ func (p *ours) sizing(j *elastic.Job) share.Sizing {
 					break
 				}
 				rate, _ = j.Goodput(t, (gpus+typ.PerNode-1)/typ.PerNode, gpus)
-			} else if gpus > firstGPUs {
+			} else if gpus > first {
 				break
 			}
 			if held {
