@@ -1,6 +1,7 @@
 package share
 
 import (
+	"math/big"
 	"slices"
 	"testing"
 
@@ -175,21 +176,38 @@ func TestSquareRoot(t *testing.T) {
 	})
 }
 
-// TestWeight falls with what is left, by half for sixteen times as much, and with the
-// speed that the job can have, by half for four times as much.
+func TestFifthRoot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.Int64Range(0, mostTime).Draw(t, "x")
+		below, above := new(big.Int), new(big.Int)
+		scaled, grain := new(big.Int).Lsh(big.NewInt(x), 30), int64(1)
+		if x >= 1<<33 {
+			grain = 8
+		}
+		r := fifthRoot(x)
+		below.Exp(big.NewInt(r), big.NewInt(5), nil)
+		above.Exp(big.NewInt(r+grain), big.NewInt(5), nil)
+		if below.Cmp(scaled) > 0 || above.Cmp(scaled) <= 0 {
+			t.Fatalf("64 times the fifth root of %d: %d", x, r)
+		}
+	})
+}
+
+// TestWeight falls with what is left, by half for 32 times as much, and with the
+// speed that the job can have, to its power of 3/10: by half for ten times as much.
 func TestWeight(t *testing.T) {
 	rules := DefaultSizeRules()
 	rules.Late = 0
 	w := rules.weighing([]int64{64}, 1)
-	for left := int64(10); left < 1<<30; left *= 16 {
-		near, far := one(1, left, -1, 1000), one(1, 16*left, -1, 1000)
+	for left := int64(10); left < 1<<30; left *= 32 {
+		near, far := one(1, left, -1, 1000), one(1, 32*left, -1, 1000)
 		if a, b := w.weight(&near), w.weight(&far); a < 2*b-a/50 || a > 2*b+a/50+2 {
-			t.Errorf("weight of %d s: %d, of 16 times as much: %d", left, a, b)
+			t.Errorf("weight of %d s: %d, of 32 times as much: %d", left, a, b)
 		}
 	}
-	slow, fast := one(1, 1000, -1, 1000), one(1, 1000, -1, 4000)
+	slow, fast := one(1, 1000, -1, 1000), one(1, 1000, -1, 10_000)
 	if a, b := w.weight(&slow), w.weight(&fast); a < 2*b-a/50 || a > 2*b+a/50 {
-		t.Errorf("weight of speed 1: %d, of speed 4: %d", a, b)
+		t.Errorf("weight of speed 1: %d, of speed 10: %d", a, b)
 	}
 }
 
@@ -215,10 +233,15 @@ func TestLate(t *testing.T) {
 // TestThrift: GPUs that hardly help are left, the more of them the more jobs there
 // are; at no price they are taken.
 func TestThrift(t *testing.T) {
-	alone := one(1, 10_000, 0, 1000, 1900, 3400, 3600)
+	alone := one(1, 10_000, 0, 1000, 1900, 3400, 3500)
 	rules := DefaultSizeRules()
 	if got := Sizes([]int64{8}, []Sizing{alone}, rules)[0]; got != 2 {
 		t.Errorf("way %d, want 4 GPUs", got)
+	}
+	for _, test := range []struct{ jobs, part int64 }{{1, 250}, {4, 500}, {9, 750}, {16, 1000}, {40, 1000}} {
+		if got := rules.weighing([]int64{24, 40}, int(test.jobs)).crowded(); got != test.part {
+			t.Errorf("%d jobs on 64 GPUs: %d thousandths of the price, want %d", test.jobs, got, test.part)
+		}
 	}
 	rules.Thrift, rules.Crowd = 0, 0
 	if got := Sizes([]int64{8}, []Sizing{alone}, rules)[0]; got != 3 {

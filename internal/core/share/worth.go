@@ -21,9 +21,18 @@ func (r SizeRules) weighing(room []int64, jobs int) *weighing {
 	for _, n := range room {
 		w.gpus += n
 	}
-	w.price = r.Thrift + quantity.MulDiv(r.Crowd, w.jobs, max(w.gpus, 1))
+	w.price = r.Thrift + quantity.MulDiv(quantity.MulDiv(r.Crowd, w.jobs, max(w.gpus, 1)), w.crowded(), 1000)
 	w.rush = quantity.MulDiv(r.Rush, w.jobs, max(w.gpus, 1))
 	return w
+}
+
+// crowded is the part of the price for others that is asked, in thousandths: all from one
+// job for every four GPUs on, below with the square root of the jobs. GPUs that nobody
+// else would have cost nobody anything.
+func (w *weighing) crowded() int64 {
+	const each = 4
+	part := squareRoot(uint64(quantity.MulDiv(each*million, w.jobs, max(w.gpus, 1))))
+	return min(int64(part), 1000)
 }
 
 const million = 1_000_000
@@ -44,21 +53,21 @@ const (
 	leastLeft  = 10_000
 	fullWeight = 20_000
 	mostTime   = 1 << 46 // of what is left, done or past, in milliseconds
+	mostSpeed  = 1 << 21 // in thousandths of the reference
 )
 
 // weight says how much a job's progress is worth beside another's. It falls with the
-// fourth root of what is left: who is nearer to the end goes first, but not at any
-// price, since more jobs will come. It falls with the square root of the speed that
-// the job can have at the price of GPUs as crowded as now: what a job that can use
-// many does on one GPU is a smaller part of its life. And it grows with the square
-// of the lateness.
+// fifth root of what is left: who is nearer to the end goes first, but not at any
+// price, since more jobs will come, and who has far to go makes more of a GPU for hours
+// than of all of them at the end. It falls with the speed that the job can have, to the power of
+// 3/10, at the price of GPUs as crowded as now: what a job that can use many does on one
+// GPU is a smaller part of its life. And it grows with the square of the lateness.
 func (w *weighing) weight(j *Sizing) int64 {
-	// The fourth root of left × 2^16 is 16 times that of left, in milliseconds.
-	root := int64(squareRoot(squareRoot(uint64(min(max(j.Left, leastLeft), mostTime)) << 16)))
-	const ofThousand = 90 // 16 × the fourth root of 1000
-	weight := quantity.MulDiv(fullWeight, ofThousand, root)
-	const rootOfThousand = 32_382 // 1024 × the square root of 1000
-	weight = quantity.MulDiv(weight, rootOfThousand, int64(squareRoot(uint64(min(max(j.speed(w.rush), 1), 1<<40))<<20)))
+	const ofThousand = 254 // 64 × the fifth root of 1000
+	weight := quantity.MulDiv(fullWeight, ofThousand, fifthRoot(min(max(j.Left, leastLeft), mostTime)))
+	speed := uint64(min(max(j.speed(w.rush), 1), mostSpeed))
+	const powerOfThousand = 508 // 64 × 1000 to the power of 3/10
+	weight = quantity.MulDiv(weight, powerOfThousand, fifthRoot(int64(squareRoot(speed*speed*speed))))
 	if late := w.lateness(j); w.Late > 0 && late > w.Late {
 		over := quantity.MulDiv(late, 1000, w.Late)
 		weight = quantity.MulDiv(weight, min(quantity.MulDiv(over, over, 1000), max(w.MostLate, 1000)), 1000)
@@ -124,6 +133,24 @@ func (w *weighing) moved(j *Sizing, way int, lasts int64) int64 {
 		rate = min(rate, stay.Rate*999/1000)
 	}
 	return rate
+}
+
+// fifthRoot is 64 times the fifth root, rounded down; of numbers above 2^33 in eighths of
+// that, so that all up to 2^48 have one.
+func fifthRoot(x int64) int64 {
+	grain := int64(1)
+	if x < 1<<33 {
+		x <<= 30
+	} else {
+		x, grain = x<<15, 8
+	}
+	root := int64(0)
+	for bit := int64(1) << 12; bit > 0; bit /= 2 {
+		if r := root | bit; r*r*r*r <= x/r {
+			root = r
+		}
+	}
+	return root * grain
 }
 
 // squareRoot is rounded down.

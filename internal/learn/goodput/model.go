@@ -14,10 +14,14 @@ type Limits struct {
 	// Expected is how far, as a part, a step may be from what the last fit expects and
 	// still teach nothing; 0: every new step is learned from.
 	Expected float64
+	// Beforehand says that what one GPU does is known: that a step with MaxLocal examples
+	// takes MaxLocal / Single seconds.
+	Beforehand bool
 }
 
 // GPULimits bound the batch on one GPU of a model. Single is its throughput on one
-// GPU in examples per second, known beforehand; only ratios of it matter.
+// GPU in examples per second, known beforehand; where Limits.Beforehand does not say
+// otherwise only ratios of it matter.
 type GPULimits struct {
 	GPU                string
 	MinLocal, MaxLocal int
@@ -89,6 +93,9 @@ func (m *Model) Observe(gpu string, s Sample) {
 	k.most = max(k.most, s.GPUs)
 	if m.expected(k, &s) {
 		return
+	}
+	if known := &m.limits.GPUs[i]; m.limits.Beforehand && len(k.samples) == 0 {
+		k.samples = append(k.samples, Sample{Nodes: 1, GPUs: 1, Local: known.MaxLocal, Step: float64(known.MaxLocal) / known.Single})
 	}
 	k.samples = append(k.samples, s)
 	k.stale = true

@@ -92,6 +92,9 @@ type Rival struct {
 	// Expected is how far a step may be from what a job expected, as a part, and still
 	// teach nothing.
 	Expected float64
+	// Beforehand says that a throughput of one GPU that is known beforehand counts as a
+	// measured step, and not only in its ratio to other GPU models.
+	Beforehand bool
 	// Oracle says that the policy is told the truth about rates and what is left,
 	// which shows what its knowledge is worth.
 	Oracle bool

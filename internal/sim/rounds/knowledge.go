@@ -33,6 +33,7 @@ type chosen struct {
 
 func newKnowledge(c *Config, kind *training.Kind, row trace.TrainingJob, kin map[string]*kinSteps) *knowledge {
 	limits := goodput.Limits{MinBatch: kind.MinBatch(), MaxBatch: kind.MaxBatch(), Expected: c.Policy.Expected}
+	limits.Beforehand = c.Policy.Beforehand && c.Setting.Beforehand
 	for _, t := range c.Cluster {
 		s := kind.On(t.Name)
 		limits.GPUs = append(limits.GPUs, goodput.GPULimits{GPU: t.Name, MinLocal: s.MinLocal, MaxLocal: s.PolicyMaxLocal(), Single: s.Single})

@@ -22,7 +22,7 @@ const OursOracle = "headrace-oracle"
 func Policies() []elastic.Rival {
 	own := func(name, about string) elastic.Rival {
 		r := elastic.Own(name, about, func(c elastic.Cluster) elastic.Policy { return newOurs(c) })
-		r.Expected = asExpected
+		r.Expected, r.Beforehand = asExpected, true
 		return r
 	}
 	told := own(OursOracle, "the same, told the truth about rates and what is left: what its knowledge is worth")

@@ -11,13 +11,18 @@ type Setting struct {
 	// ByShape bounds the batch on a GPU by what was measured on the shape at hand,
 	// instead of on any.
 	ByShape bool
+	// Beforehand says that the throughput of one GPU of each model is known before a job
+	// ran, which Sia calls its bootstrap.
+	Beforehand bool
 }
 
 // PolluxSetting is that of the Pollux artefact.
 func PolluxSetting() Setting { return Setting{Name: "pollux", Restart: 30} }
 
 // SiaSetting is that of the Sia artefact.
-func SiaSetting() Setting { return Setting{Name: "sia", Slowdown: true, ByShape: true} }
+func SiaSetting() Setting {
+	return Setting{Name: "sia", Slowdown: true, ByShape: true, Beforehand: true}
+}
 
 // fact is what the artefacts state of a kind outside its tables.
 type fact struct {
