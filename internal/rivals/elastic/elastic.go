@@ -55,6 +55,8 @@ type Job struct {
 	Seat       Seat
 	// Most is how many GPUs the job may be given, on any type.
 	Most int
+	// Measured is how many GPUs the job measured at once, at most, on any type.
+	Measured int
 	// Tried says that the job measured steps on some type.
 	Tried bool
 	// Goodput is the expected goodput on GPUs of a type; not ok while nothing is

@@ -112,6 +112,14 @@ func (k *knowledge) most() int {
 	return most
 }
 
+func (k *knowledge) measured() int {
+	most := 0
+	for _, t := range k.cluster {
+		most = max(most, k.model.Most(t.Name))
+	}
+	return most
+}
+
 // goodput is what the policy may expect.
 func (k *knowledge) goodput(typ, nodes, gpus int) (float64, bool) {
 	if v := k.model.Version(); v != k.version {

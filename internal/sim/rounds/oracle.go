@@ -60,6 +60,9 @@ func (o *oracle) most() int {
 	return most
 }
 
+// measured is all that can be had: nothing has to be tried.
+func (o *oracle) measured() int { return o.most() }
+
 // goodput is the true goodput.
 func (o *oracle) goodput(typ, nodes, gpus int) (float64, bool) {
 	t := o.cluster[typ]

@@ -41,6 +41,8 @@ type ours struct {
 	kinds   map[string]*kindTime
 	seen    map[string]float64 // the most work of a job of a kind, so far
 	paces   paces
+	first   int     // most GPUs of a job that measured nothing, in this round
+	doubt   float64 // of what sizes that were not tried would add, in this round
 }
 
 // kindTime is what was learned of the jobs of one kind that ended.
@@ -75,6 +77,8 @@ const (
 	asExpected  = 0.03             // a step so near to what was expected needs no new fit
 	firstGPUs   = 4                // most GPUs of a job that measured nothing
 	firstShare  = 0.7              // and the most it may have of all GPUs over the jobs
+	doubt       = 0.1              // of what more GPUs than were measured would add
+	doubtEach   = 4                // GPUs a job, from which on all of that is doubted
 	firstPower  = 0.9              // GPUs of such a job count with this power
 	unknownTime = 1200             // seconds on one GPU, of a kind of which none ended
 	rateUnit    = 1000             // thousandths of the reference
@@ -92,9 +96,9 @@ func (p *ours) Round(now int64, jobs []elastic.Job) []elastic.Seat {
 		p.seen[jobs[i].Kind] = max(p.seen[jobs[i].Kind], jobs[i].Done)
 	}
 	sizings := make([]share.Sizing, len(jobs))
-	first := p.first(len(jobs))
+	p.crowd(len(jobs))
 	for i := range jobs {
-		sizings[i] = p.sizing(&jobs[i], first)
+		sizings[i] = p.sizing(&jobs[i])
 	}
 	chosen := share.Sizes(room, sizings, p.rules)
 	wants := make([]want, len(jobs))
@@ -109,22 +113,37 @@ func (p *ours) Round(now int64, jobs []elastic.Job) []elastic.Seat {
 	return seats
 }
 
-// first is the most GPUs that a job may start with which measured nothing: less, the
-// more jobs there are, for what it makes of them is not known, and others wait.
-func (p *ours) first(jobs int) int {
+// crowd sets what depends on how many jobs there are. A job that measured nothing
+// starts with less, the more others there are, and less is expected of sizes that
+// were not tried: the fit hopes, and others know what they would do with the GPUs.
+func (p *ours) crowd(jobs int) {
 	gpus := 0
 	for _, t := range p.cluster {
 		gpus += t.GPUs()
 	}
-	first := firstGPUs
-	for first > 1 && float64(first*jobs) > firstShare*float64(gpus) {
-		first /= 2
+	p.first = firstGPUs
+	for p.first > 1 && float64(p.first*jobs) > firstShare*float64(gpus) {
+		p.first /= 2
 	}
-	return first
+	p.doubt = doubt * min(1, float64(doubtEach*jobs)/float64(gpus))
+}
+
+// expected is the goodput that is expected of GPUs of a type, which the job holds or not.
+func (p *ours) expected(j *elastic.Job, t, gpus int, held bool) float64 {
+	perNode := p.cluster[t].PerNode
+	of := func(gpus int) float64 {
+		rate, _ := j.Goodput(t, (gpus+perNode-1)/perNode, gpus)
+		return rate
+	}
+	rate := of(gpus)
+	if !held && gpus > j.Measured {
+		rate -= p.doubt * max(rate-of(max(j.Measured, 1)), 0)
+	}
+	return rate
 }
 
 // sizing describes a job to the core.
-func (p *ours) sizing(j *elastic.Job, first int) share.Sizing {
+func (p *ours) sizing(j *elastic.Job) share.Sizing {
 	s := share.Sizing{Key: chance.Hash(uint64(j.ID)), Now: -1, Restart: j.Restart * 1000, Fixed: j.Restarting}
 	s.Lasted = int64(j.Age * 1000 / float64(j.Restarts+1))
 	reference, whole := 0.0, 0.0
@@ -137,7 +156,7 @@ func (p *ours) sizing(j *elastic.Job, first int) share.Sizing {
 		whole += float64(typ.GPUs())
 	}
 	reference /= whole
-	for t, typ := range p.cluster {
+	for t := range p.cluster {
 		for _, gpus := range p.sizes[t] {
 			rate := j.Single(t) * math.Pow(float64(gpus), firstPower)
 			held := !j.Seat.Empty() && j.Seat.Type == t && len(j.Seat.Nodes) == gpus
@@ -145,8 +164,8 @@ func (p *ours) sizing(j *elastic.Job, first int) share.Sizing {
 				if gpus > j.Most && !held {
 					break
 				}
-				rate, _ = j.Goodput(t, (gpus+typ.PerNode-1)/typ.PerNode, gpus)
-			} else if gpus > first {
+				rate = p.expected(j, t, gpus, held)
+			} else if gpus > p.first {
 				break
 			}
 			if held {

@@ -92,10 +92,11 @@ type jobState struct {
 // informed is what is known of a job, and chooses its batch.
 type informed interface {
 	training.Tuner
-	// goodput is what a policy may expect, most the GPUs that the job may be given, and
-	// tried whether anything is known of it.
+	// goodput is what a policy may expect, most the GPUs that the job may be given, measured
+	// those that it had, and tried whether anything is known of it.
 	goodput(typ, nodes, gpus int) (rate float64, ok bool)
 	most() int
+	measured() int
 	tried() bool
 }
 
@@ -228,7 +229,7 @@ func (r *run) decide(here []*jobState) error {
 		v.Age, v.Restarts, v.Restarting, v.Seat = float64(r.now)-s.Submit, s.Restarts, s.Countdown > 0 && s.Held() > 0, s.seat
 		v.Done = s.Progress * float64(s.Kind.MinBatch())
 		if s.know != nil {
-			v.Most, v.Tried = s.know.most(), s.know.tried()
+			v.Most, v.Measured, v.Tried = s.know.most(), s.know.measured(), s.know.tried()
 			if r.Most > 0 {
 				v.Most = min(v.Most, r.Most)
 			}
