@@ -50,7 +50,7 @@ type SizeRules struct {
 func DefaultSizeRules() SizeRules {
 	return SizeRules{
 		Horizon: 600_000, Patience: 500, Margin: 50,
-		Thrift: 1_000, Crowd: 110_000, Rush: 500_000, Late: 1_000, MostLate: 10_000,
+		Thrift: 1_000, Crowd: 125_000, Rush: 500_000, Late: 1_000, MostLate: 10_000,
 	}
 }
 
