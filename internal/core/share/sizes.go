@@ -35,7 +35,8 @@ type SizeRules struct {
 	// of what choices for the job lasted so far.
 	Horizon, Patience int64
 	// Thrift and Crowd are what a GPU for an hour costs, in millionths of what a job's
-	// hour in the cluster does: always, and at one job a GPU, in proportion to the jobs.
+	// hour in the cluster does: always, and at one job a GPU, in proportion to the jobs;
+	// less than that below a job for every four GPUs.
 	Thrift, Crowd int64
 	// Rush is the same for weighing jobs with each other, in proportion to the jobs.
 	Rush int64

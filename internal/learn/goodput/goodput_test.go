@@ -164,3 +164,27 @@ func TestSharing(t *testing.T) {
 		t.Errorf("%d batches of one shape are kept", n)
 	}
 }
+
+// TestBeforehand: one measured batch cannot tell what is constant in a pass from what
+// grows with it; what one GPU does with the largest batch, known beforehand, can.
+func TestBeforehand(t *testing.T) {
+	pass := func(local int) float64 { return 0.3 + 0.001*float64(local) }
+	limits := Limits{MinBatch: 100, MaxBatch: 4000, GPUs: []GPULimits{{GPU: "a", MinLocal: 10, MaxLocal: 1000, Single: 1000 / pass(1000)}}}
+	far := func(beforehand bool) float64 {
+		limits.Beforehand = beforehand
+		m := NewModel(limits)
+		m.Observe("a", Sample{Nodes: 1, GPUs: 1, Local: 100, Step: pass(100)})
+		m.Gradient(1, 1)
+		p, ok := m.Params("a")
+		if !ok {
+			t.Fatal("nothing is known after a measured step")
+		}
+		if most := m.Most("a"); most != 1 {
+			t.Errorf("%d GPUs measured, want 1", most)
+		}
+		return math.Abs(p.passTime(800)/pass(800) - 1)
+	}
+	if known, unknown := far(true), far(false); known > 0.01 || unknown < 0.1 {
+		t.Errorf("a pass over 800 examples is off by %.3f with what is known beforehand and by %.3f without, want less than 0.01 and more than 0.1", known, unknown)
+	}
+}

@@ -78,7 +78,7 @@ const (
 	firstGPUs   = 4                // most GPUs of a job that measured nothing
 	firstShare  = 0.7              // and the most it may have of all GPUs over the jobs
 	doubt       = 0.1              // of what more GPUs than were measured would add
-	doubtEach   = 4                // GPUs a job, from which on all of that is doubted
+	doubtEach   = 4                // GPUs for each job, down from which all of that doubt holds
 	firstPower  = 0.9              // GPUs of such a job count with this power
 	unknownTime = 1200             // seconds on one GPU, of a kind of which none ended
 	rateUnit    = 1000             // thousandths of the reference

@@ -2,6 +2,7 @@ package rounds
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -56,6 +57,28 @@ func TestBeatsSia(t *testing.T) {
 		}
 		if *res[0].JCTMeanS > *res[1].JCTMeanS || res[0].RestartsMean > res[1].RestartsMean {
 			t.Errorf("philly/workload-%d: mean %.0f s with %.2f restarts, sia %.0f s with %.2f", w, *res[0].JCTMeanS, res[0].RestartsMean, *res[1].JCTMeanS, res[1].RestartsMean)
+		}
+	}
+}
+
+// TestCrowd: the more jobs there are, the less a job that measured nothing starts with,
+// and the less is expected of sizes that were not tried.
+func TestCrowd(t *testing.T) {
+	p := newOurs(elastic.Cluster{{Name: "a", Nodes: 16, PerNode: 4}})
+	job := elastic.Job{
+		Tried: true, Measured: 4, Most: 8,
+		Goodput: func(_, _, gpus int) (float64, bool) { return float64(gpus), true },
+	}
+	for _, test := range []struct {
+		jobs, first int
+		untried     float64 // expected of 8 GPUs
+	}{{1, 4, 7.975}, {11, 4, 7.725}, {12, 2, 7.7}, {22, 2, 7.6}, {23, 1, 7.6}, {500, 1, 7.6}} {
+		p.crowd(test.jobs)
+		if got := p.expected(&job, 0, 8, false); p.first != test.first || math.Abs(got-test.untried) > 1e-9 {
+			t.Errorf("%d jobs on 64 GPUs: %d GPUs at the start and %v expected of 8, want %d and %v", test.jobs, p.first, got, test.first, test.untried)
+		}
+		if tried, held := p.expected(&job, 0, 4, false), p.expected(&job, 0, 8, true); tried != 4 || held != 8 {
+			t.Errorf("%d jobs: %v expected of 4 GPUs, which were tried, and %v of 8 that are held, want 4 and 8", test.jobs, tried, held)
 		}
 	}
 }
