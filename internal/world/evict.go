@@ -46,6 +46,10 @@ func (e Reserved) apply(w *World) error {
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", e.Name, err)
 	}
+	if spec := *w.ledger.Pod(id).Spec; spec.Shape != spec.Asked { // who keeps the room keeps all that it asks for
+		spec.Shape = spec.Asked
+		w.ledger.Respecify(id, &spec)
+	}
 	p := w.ledger.Pod(id)
 	shape, n := w.ledger.Shape(p.Spec.Shape), w.ledger.Node(node)
 	place := cluster.Placement{Node: node, Shape: p.Spec.Shape, Grants: fit.Presume(&w.ledger.View, shape, n)}
