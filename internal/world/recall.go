@@ -289,7 +289,7 @@ func (e PodRecalled) apply(w *World) error {
 		}
 	}
 	if w.ledger.Pod(id).Phase.Charged() {
-		w.ledger.Discharge(id, cluster.PhaseWaiting)
+		w.ledger.Unseat(id)
 	}
 	w.ledger.Respecify(id, &spec)
 	if charged {

@@ -130,6 +130,17 @@ func (v *View) overdraws(n *Node) bool {
 	return false
 }
 
+// Unseat is Discharge of a pod that never was where it is said to be: nobody has left, and
+// those beside it stay on their devices.
+func (l *Ledger) Unseat(id PodID) {
+	at := l.Pod(id).Placement.Node
+	if l.Node(at).Overdrawn {
+		l.node(at).Overdrawn = false
+		defer l.excuse(at)
+	}
+	l.Discharge(id, PhaseWaiting)
+}
+
 // spreadOut moves presumed whole devices off those that two pods are charged
 // with, onto idle ones, where a pod has just left an overdrawn node: the kubelet
 // never gives a card twice, so what looks idle beside them is not.
