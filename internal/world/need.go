@@ -1,6 +1,7 @@
 package world
 
 import (
+	"fmt"
 	"reflect"
 
 	"github.com/headrace-dev/headrace/internal/core/chance"
@@ -92,15 +93,35 @@ func (w *World) sizeWaiting() {
 	}
 }
 
-// asHeld is the shape of a pod that was charged with a share when beliefs were others.
-func (w *World) asHeld(spec *cluster.PodSpec, p *Place) {
-	if s := w.ledger.Shape(spec.Asked); p.Choice == 0 && divisible(s) && len(p.Grants) == 1 && p.Grants[0].Profile == "" {
-		milli := p.Grants[0].Milli
-		if p.Lease != nil && len(p.Lease.Lent) == 1 {
-			milli += p.Lease.Lent[0]
-		}
-		if r := &s.Devices[0]; milli > 0 && milli <= r.Milli && p.Grants[0].Memory <= r.Memory {
-			spec.Shape = w.resized(spec.Asked, milli, p.Grants[0].Memory)
-		}
+// Share is what a pod is charged with of its one device, where that is less than it asks
+// for.
+type Share struct {
+	Milli  quantity.MilliGPU
+	Memory quantity.Bytes
+}
+
+// shareOf is what a pod that has a place is charged with; nil where it is what it asks for.
+func (w *World) shareOf(p *cluster.Pod) *Share {
+	if !p.Phase.Charged() || p.Spec.Shape == p.Spec.Asked {
+		return nil
 	}
+	r := &w.ledger.Shape(p.Spec.Shape).Devices[0]
+	return &Share{Milli: r.Milli, Memory: r.Memory}
+}
+
+// charged is the shape of a pod that is charged with a share; nil: with all that it asks
+// for.
+func (w *World) charged(asked cluster.ShapeID, s *Share) (cluster.ShapeID, error) {
+	if s == nil {
+		return asked, nil
+	}
+	shape := w.ledger.Shape(asked)
+	if !divisible(shape) {
+		return asked, fmt.Errorf("share of %d milli-GPU: it does not ask for a share of one device", s.Milli)
+	}
+	r := &shape.Devices[0]
+	if s.Milli <= 0 || s.Milli > r.Milli || s.Memory < 0 || s.Memory > r.Memory {
+		return asked, fmt.Errorf("share of %d milli-GPU, memory %d: must be 1 to %d, memory 0 to %d", s.Milli, s.Memory, r.Milli, r.Memory)
+	}
+	return w.resized(asked, s.Milli, s.Memory), nil
 }

@@ -39,6 +39,7 @@ type PodRecalled struct {
 	Phase           cluster.Phase
 	Queue           string // that it is charged to; empty: none
 	Place           *Place `json:",omitempty"` // nil: it waits
+	Share           *Share `json:",omitempty"` // of its one device; nil: what it asks for
 	Reserved        bool
 	Attempt         int32
 	LastNode        string
@@ -164,7 +165,7 @@ func (w *World) recalled(id cluster.PodID) PodRecalled {
 	v := w.View()
 	p := v.Pod(id)
 	e := PodRecalled{
-		Name: p.Spec.Name, Phase: p.Phase, Place: w.placeOf(p.Spec, &p.Placement), Reserved: p.Reserved, Attempt: p.Attempt,
+		Name: p.Spec.Name, Phase: p.Phase, Place: w.placeOf(p.Spec, &p.Placement), Share: w.shareOf(p), Reserved: p.Reserved, Attempt: p.Attempt,
 		Arrived: p.Arrived, Bound: p.Bound, Started: p.Started, Repaid: p.Repaid, Displaced: p.Displaced, Rests: p.Rests, Evictions: p.Evictions, Ran: p.Ran,
 		Refused: w.setback(&p.Refused), Kept: w.setback(&p.Kept), GoneBy: p.GoneBy, Busy: p.Busy,
 	}
@@ -283,7 +284,9 @@ func (e PodRecalled) apply(w *World) error {
 	}
 	place := cluster.Nowhere()
 	if charged {
-		w.asHeld(&spec, e.Place)
+		if spec.Shape, err = w.charged(spec.Asked, e.Share); err != nil {
+			return fmt.Errorf("pod %s: %w", e.Name, err)
+		}
 		if place, err = w.placement(&spec, e.Place); err != nil {
 			return fmt.Errorf("pod %s: %w", e.Name, err)
 		}

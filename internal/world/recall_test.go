@@ -139,6 +139,7 @@ func TestRecallRefusesWhatIsNotSound(t *testing.T) {
 		{world.PodRecalled{Name: "p", Phase: cluster.PhaseBound}, "pod p: phase 4, with a place: false: one that waits has none, one that does not has one"},
 		{world.PodRecalled{Name: "p", Phase: cluster.PhaseWaiting, Queue: "q"}, `pod p: queue "q": no such queue`},
 		{world.PodRecalled{Name: "p", Phase: cluster.PhaseBound, Place: &world.Place{Node: "m"}}, `pod p: node "m": no such node`},
+		{world.PodRecalled{Name: "p", Phase: cluster.PhaseBound, Place: &world.Place{Node: "n"}, Share: &world.Share{Milli: 2000}}, "pod p: share of 2000 milli-GPU: it does not ask for a share of one device"},
 		{world.PodRecalled{Name: "p", Phase: cluster.PhaseBound, Place: &world.Place{Node: "n", Choice: 1}}, "pod p: choice 1: it would take 1"},
 		{world.PodRecalled{Name: "p", Phase: cluster.PhaseBound, Place: &world.Place{Node: "n", Grants: []world.Held{{Device: 4}}}}, "pod p: device 4: node n has 4"},
 		{world.PodRecalled{Name: "p", Phase: cluster.PhaseBound, Place: &world.Place{Node: "n", Grants: []world.Held{{Profile: "1g"}}}}, "pod p: device 0: it has no profile 1g"},
