@@ -106,6 +106,9 @@ func TestNoVictimOutranksItsWinner(t *testing.T) {
 				if p.Spec.Group != cluster.None {
 					continue // a broken group gives its room back when its time is over
 				}
+				if d.Because.ReplacedBy != "" {
+					continue // its heir runs
+				}
 				evictions++
 				// Across queues shares decide, and not priorities.
 				if above, found := winner[d.ID]; !found || grade(d.Pod) >= above && !d.Because.Yield.Across {
