@@ -338,12 +338,18 @@ func (s *sweep) serveGroup(unit cluster.GroupID) {
 		return
 	}
 	mark := s.txn.Mark()
-	if s.freed && s.attempt(func() bool { return s.startIn(unit, cluster.Spot{}) }) {
+	startNow := func() bool { return s.startIn(unit, cluster.Spot{}) }
+	if s.freed && s.attempt(startNow) {
 		s.unveil(mark)
 		return
 	}
 	best, spot := s.waysFor(unit)
 	if best == nil {
+		return
+	}
+	// The search for places is no proof: what was not found before may be by now.
+	if !s.freed && s.attempt(startNow) {
+		s.unveil(mark)
 		return
 	}
 	before := s.potential()
