@@ -55,7 +55,7 @@ func (e PodChanged) apply(w *World) error {
 	own.Priority, own.SLATotal, own.Expected, own.Protected = e.Priority, e.SLATotal, e.Expected, e.Protected
 	w.inherit(&spec)
 	spec.Shape = w.sizedAnew(p, &spec)
-	if p.Phase.Charged() && p.Placement.Shape != p.Spec.Shape && !asksFor(&spec, p.Placement.Shape) {
+	if p.Phase.Charged() && p.Placement.Shape != p.Spec.Shape && !spec.AsksFor(p.Placement.Shape) {
 		return fmt.Errorf("pod %s: request: alternatives: it runs as one that would be gone", e.Name)
 	}
 	reshaped := p.Phase.Charged() && spec.Shape != p.Spec.Shape
@@ -76,23 +76,11 @@ func (e PodChanged) apply(w *World) error {
 	if reshaped {
 		w.ledger.Reshape(id, spec.Shape)
 	}
-	if t := w.targetOf(id); t != nil && !asksFor(&spec, t.Place.Shape) {
+	if t := w.targetOf(id); t != nil && !spec.AsksFor(t.Place.Shape) {
 		w.ledger.Unkeep(p.Intent) // it would not take that any more
 	}
 	w.ledger.SetRefused(id, cluster.Refusals{}) // what was refused may pass now
 	return nil
-}
-
-// asksFor says whether a shape is among those that a pod would take.
-func asksFor(spec *cluster.PodSpec, of cluster.ShapeID) bool {
-	for i := 0; ; i++ {
-		switch shape, more := spec.Asks(i); {
-		case !more:
-			return false
-		case shape == of:
-			return true
-		}
-	}
 }
 
 // mayReshape says whether a pod that has a place may take what another shape asks for.

@@ -18,7 +18,7 @@ func (l *Ledger) admit(pod PodID, place *Placement, queues bool) error {
 		return fmt.Errorf("place %s: no node with id %d", p.Spec.Name, place.Node)
 	}
 	n := l.Node(place.Node)
-	if !p.Spec.asksFor(place.Shape) {
+	if !p.Spec.AsksFor(place.Shape) {
 		return fmt.Errorf("place %s on %s: it does not ask for shape %d", p.Spec.Name, n.Spec.Name, place.Shape)
 	}
 	shape := l.Shape(place.Shape)
@@ -151,7 +151,8 @@ func given(grants []Grant, by []int, request int, device DeviceID) bool {
 	return false
 }
 
-func (s *PodSpec) asksFor(shape ShapeID) bool {
+// AsksFor says whether a shape is among those that a pod would take.
+func (s *PodSpec) AsksFor(shape ShapeID) bool {
 	return s.Shape == shape || slices.Contains(s.Alternatives, shape)
 }
 

@@ -56,7 +56,7 @@ func (v *View) Legacy(id uint64) *Legacy {
 // pod of the owner that would take the same.
 func (g *Legacy) Suits(p *Pod) bool {
 	named := p.Spec.HeirOf == "" || p.Spec.HeirOf == g.Name
-	return g.Heir == None && g.Owner == p.Spec.Owner && named && p.Spec.Group == None && p.Spec.asksFor(g.Place.Shape)
+	return g.Heir == None && g.Owner == p.Spec.Owner && named && p.Spec.Group == None && p.Spec.AsksFor(g.Place.Shape)
 }
 
 // Replaced says whether a pod is to go when its heir runs.
