@@ -144,19 +144,7 @@ func (s seats) Waiting(id cluster.GroupID) []cluster.PodID {
 		s.inOrder(own.own)
 		own.ordered = true
 	}
-	out := own.own
-	for i, pod := range out {
-		if s.seated(pod) {
-			rest := append([]cluster.PodID(nil), out[:i]...)
-			for _, other := range out[i+1:] {
-				if !s.seated(other) {
-					rest = append(rest, other)
-				}
-			}
-			return rest
-		}
-	}
-	return out
+	return s.unseated(own.own)
 }
 
 // Count counts a shape.

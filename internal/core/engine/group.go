@@ -8,6 +8,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/cluster"
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/fit"
+	"github.com/headrace-dev/headrace/internal/core/gang"
 )
 
 // squad is what a cycle knows of one group that has not got its minimum.
@@ -77,6 +78,15 @@ func (r *round) seated(pod cluster.PodID) bool {
 	return r.squads != nil && r.txn.View().Pod(pod).Phase != cluster.PhaseWaiting
 }
 
+// unseated is those of the pods that have got no place yet.
+func (r *round) unseated(pods []cluster.PodID) []cluster.PodID {
+	first := slices.IndexFunc(pods, r.seated)
+	if first < 0 {
+		return pods
+	}
+	return append(slices.Clone(pods[:first]), slices.DeleteFunc(slices.Clone(pods[first:]), r.seated)...)
+}
+
 // mend places what broken groups lack, before anybody else's turn: first of those
 // that have run, then of the one whose time runs out first.
 func (r *round) mend() {
@@ -128,40 +138,18 @@ func (r *round) cannotStart(id cluster.GroupID) bool {
 
 // lacking says what has not come yet without which a group does not start.
 func (r *round) lacking(id cluster.GroupID) *decision.Reason {
-	v := r.txn.View()
-	g := v.Group(id)
-	arrived := g.Placed + int32(len(r.squads[id].own))
-	switch {
-	case !g.Known && g.Children > 0:
-		return &decision.Reason{Code: decision.GroupParent, Group: id}
-	case !g.Known:
-		return &decision.Reason{Code: decision.GroupUnknown, Group: id}
-	case arrived < g.Minimum:
-		if why := r.heldBackIn(id); why != nil {
-			return why
-		}
-		return &decision.Reason{Code: decision.GroupMembers, Need: int64(g.Minimum), Have: int64(arrived), Group: id}
-	case g.Children < g.NeedsGroups():
-		return &decision.Reason{Code: decision.GroupParts, Need: int64(g.NeedsGroups()), Have: int64(g.Children), Group: id}
+	s := gang.Search{View: r.txn.View(), Seats: seats{r}}
+	why := s.Lacks(id)
+	if why.None() {
+		return nil
 	}
-	ready := int32(0)
-	var first *decision.Reason
-	for c := range v.Children(id) {
-		if v.Group(c).Whole() {
-			ready++
-			continue
-		}
-		switch why := r.lacking(c); {
-		case why == nil:
-			ready++
-		case first == nil || v.Group(why.Group).Key < v.Group(first.Group).Key:
-			first = why
+	if why.Code == decision.GroupMembers {
+		if held := r.heldBackIn(why.Group); held != nil {
+			return held
 		}
 	}
-	if ready < g.NeedsGroups() {
-		return first
-	}
-	return nil
+	out := why
+	return &out
 }
 
 // start places as many members as a unit lacks, or none: then it says why. Of
@@ -201,16 +189,17 @@ func (r *round) startAnywhere(id cluster.GroupID) *decision.Reason {
 	s, g := &r.squads[id], r.txn.View().Group(id)
 	missing, seated := g.Minimum-g.Placed, g.Placed
 	r.inOrder(s.members)
-	if seated == 0 && r.onOneNode(s.members[:missing]) {
+	members := r.unseated(s.members)
+	if seated == 0 && r.onOneNode(members[:missing]) {
 		return nil
 	}
-	reached, binds := r.seatAll(s.members, missing)
+	reached, binds := r.seatAll(members, missing)
 	if binds == nil {
 		return nil
 	}
-	if r.choosy(s.members) {
+	if r.choosy(members) {
 		// Those that take only one thing come before those that have a choice.
-		again := slices.Clone(s.members)
+		again := slices.Clone(members)
 		slices.SortStableFunc(again, func(a, b cluster.PodID) int {
 			v := r.txn.View()
 			return cmp.Compare(min(len(v.Pod(a).Spec.Alternatives), 1), min(len(v.Pod(b).Spec.Alternatives), 1))
@@ -220,7 +209,7 @@ func (r *round) startAnywhere(id cluster.GroupID) *decision.Reason {
 		}
 	}
 	why := *binds
-	if most, known := r.mostEver(s.members); known && seated == 0 && most > 0 && most < int64(missing) {
+	if most, known := r.mostEver(members); known && seated == 0 && most > 0 && most < int64(missing) {
 		why = decision.Reason{Code: decision.GroupCapacity, Need: int64(missing), Have: most, Group: id}
 		return &why
 	}

@@ -334,7 +334,7 @@ func (s *sweep) serveGroup(unit cluster.GroupID) {
 	r := s.round
 	own := &r.squads[unit]
 	own.why = nil
-	if r.lacking(unit) != nil || len(own.members) == 0 {
+	if r.lacking(unit) != nil || len(r.unseated(own.members)) == 0 {
 		return
 	}
 	mark := s.txn.Mark()
@@ -462,7 +462,7 @@ func (s *sweep) domainsOf(unit cluster.GroupID) []spread {
 // takerOf describes what a unit lacks to the search.
 func (s *sweep) takerOf(unit cluster.GroupID) *yield.Taker {
 	v := s.txn.View()
-	members := slices.Clone(s.squads[unit].members)
+	members := slices.Clone(s.unseated(s.squads[unit].members))
 	slices.SortFunc(members, func(a, b cluster.PodID) int {
 		return cmp.Or(cmp.Compare(v.Shape(v.Pod(a).Spec.Shape).Milli(), v.Shape(v.Pod(b).Spec.Shape).Milli()), cmp.Compare(v.Pod(a).Key, v.Pod(b).Key))
 	})
@@ -506,7 +506,7 @@ func (s *sweep) forget(t trial, sets []*yield.Set) {
 func (s *sweep) seatMembers(unit cluster.GroupID, nodes []cluster.NodeID) (sets []*yield.Set, all bool) {
 	v := s.txn.View()
 	missing := int(v.TreeMinimum(unit) - v.Group(unit).TreePlaced)
-	members := slices.Clone(s.squads[unit].members)
+	members := slices.Clone(s.unseated(s.squads[unit].members))
 	s.inOrder(members)
 	for i, pod := range members {
 		if missing == 0 {

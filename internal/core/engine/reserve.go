@@ -407,7 +407,7 @@ func (r *round) startAnew(pod cluster.PodID) bool {
 	why := r.squads[unit].why
 	defer func() { r.squads[unit].why = why }()
 	r.squads[unit].why = nil
-	if r.lacking(unit) != nil || len(r.squads[unit].members) == 0 {
+	if r.lacking(unit) != nil || len(r.unseated(r.squads[unit].members)) == 0 {
 		return false
 	}
 	return r.startWithin(unit, cluster.Spot{}) == nil

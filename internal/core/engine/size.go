@@ -305,7 +305,7 @@ func (r *round) within(e *elastic, nodes []cluster.NodeID, more, spread int32, u
 func (r *round) startWorkers(e *elastic) *decision.Reason {
 	v := r.txn.View()
 	j, g := v.Job(e.job), v.Group(e.group)
-	pods := r.inRanks(r.squads[e.group].members)
+	pods := r.inRanks(r.unseated(r.squads[e.group].members))
 	now := r.standOf(e)
 	want := []int32{g.Minimum - now.Workers}
 	models := r.modelsFor(j, g.Minimum)

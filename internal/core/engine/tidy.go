@@ -127,12 +127,13 @@ func (r *round) tellMoves(set *tidy.Set, taker string, gain int64, node string) 
 // it does wherever there is room.
 func (r *round) unlockUnit(unit cluster.GroupID) bool {
 	own := &r.squads[unit]
-	if r.lacking(unit) != nil || len(own.members) == 0 {
+	waiting := r.unseated(own.members)
+	if r.lacking(unit) != nil || len(waiting) == 0 {
 		return false
 	}
 	v, gain := r.txn.View(), int64(0)
 	missing := int(v.TreeMinimum(unit) - v.Group(unit).TreePlaced)
-	members := slices.Clone(own.members)
+	members := slices.Clone(waiting)
 	r.inOrder(members)
 	for _, pod := range members[:min(max(missing, 0), len(members))] {
 		gain += r.movers.GainOf(pod)

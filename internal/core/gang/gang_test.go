@@ -213,3 +213,37 @@ func TestTreesAgainstTryingEverything(t *testing.T) {
 		}
 	}
 }
+
+// Who has ended makes up nobody's minimum: a tree that lacks too many is not placed, and
+// it is said what it lacks.
+func TestEndedMembersMakeUpNoMinimum(t *testing.T) {
+	lacking, refilled := 0, 0
+	for seed := range int64(*seeds) {
+		c, root := draw(seed, true)
+		search, txn := c.search(10_000)
+		if ok, _ := search.Place(root, search.Atlas.Top()); !ok {
+			continue
+		}
+		from := chance.New(-seed)
+		for pod := range txn.View().TreeMembers(root) {
+			if txn.View().Pod(pod).Placement.Placed() && from.Below(2) == 0 && !txn.Finish(pod) {
+				t.Fatalf("seed %d: a placed pod does not end", seed)
+			}
+		}
+		lacks := search.Lacks(root)
+		ok, why := search.Place(root, search.Atlas.Top())
+		switch {
+		case ok != txn.View().Group(root).Whole():
+			t.Fatalf("seed %d: placed %v, and the group is %+v", seed, ok, *txn.View().Group(root))
+		case !lacks.None() && (ok || *why != lacks):
+			t.Fatalf("seed %d: %s, yet placed %v (%v)", seed, lacks.Describe(txn.View()), ok, why)
+		case !lacks.None():
+			lacking++
+		case ok:
+			refilled++
+		}
+	}
+	if t.Logf("%d lack members, %d are refilled", lacking, refilled); lacking == 0 || refilled == 0 {
+		t.Error("one of the cases never came")
+	}
+}

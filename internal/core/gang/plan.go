@@ -152,18 +152,40 @@ func (t *tree) gathers(p *part, g *cluster.Group) bool {
 }
 
 // Startable says whether enough of a group has come for it to start.
-func (s *Search) Startable(id cluster.GroupID) bool {
+func (s *Search) Startable(id cluster.GroupID) bool { return s.Lacks(id).None() }
+
+// Lacks says what has not come yet without which a group does not start: who has got
+// a place counts, and who waits for one.
+func (s *Search) Lacks(id cluster.GroupID) decision.Reason {
 	g := s.View.Group(id)
-	if !g.Known || g.Placed+int32(len(s.Seats.Waiting(id))) < g.Minimum {
-		return false
+	arrived := g.Placed + int32(len(s.Seats.Waiting(id)))
+	switch {
+	case !g.Known && g.Children > 0:
+		return decision.Reason{Code: decision.GroupParent, Group: id}
+	case !g.Known:
+		return decision.Reason{Code: decision.GroupUnknown, Group: id}
+	case arrived < g.Minimum:
+		return decision.Reason{Code: decision.GroupMembers, Need: int64(g.Minimum), Have: int64(arrived), Group: id}
+	case g.Children < g.NeedsGroups():
+		return decision.Reason{Code: decision.GroupParts, Need: int64(g.NeedsGroups()), Have: int64(g.Children), Group: id}
 	}
-	ready := int32(0)
+	ready, first := int32(0), decision.Reason{}
 	for c := range s.View.Children(id) {
-		if s.View.Group(c).Whole() || s.Startable(c) {
+		why := decision.Reason{}
+		if !s.View.Group(c).Whole() {
+			why = s.Lacks(c)
+		}
+		switch {
+		case why.None():
 			ready++
+		case first.None() || s.View.Group(why.Group).Key < s.View.Group(first.Group).Key:
+			first = why
 		}
 	}
-	return ready >= g.NeedsGroups()
+	if ready < g.NeedsGroups() {
+		return first
+	}
+	return decision.Reason{}
 }
 
 func (t *tree) classOf(spec *cluster.PodSpec) int {

@@ -49,6 +49,9 @@ type Search struct {
 // Place places as many pods of a unit's tree as it lacks, in one place, or none. It
 // says why not: what binds the part of the tree that came closest.
 func (s *Search) Place(unit cluster.GroupID, in Place) (bool, *decision.Reason) {
+	if why := s.Lacks(unit); !why.None() {
+		return false, &why
+	}
 	t := s.plan(unit, in)
 	if why := t.queues(); !why.None() {
 		return false, &why
