@@ -62,8 +62,12 @@ func workload(t testing.TB, name string, pods int) trace.Workload {
 // TestReplayGivesTheSameDigests: for every policy, in both modes and under
 // failures, the journal of a run replays digest for digest.
 func TestReplayGivesTheSameDigests(t *testing.T) {
+	pods := 400
+	if testing.Short() {
+		pods = 40
+	}
 	for _, p := range sim.Policies() {
-		for mode, load := range map[string]trace.Workload{sim.Timed: workload(t, "hetero", 400), sim.Static: workload(t, "mixed", 400)} {
+		for mode, load := range map[string]trace.Workload{sim.Timed: workload(t, "hetero", pods), sim.Static: workload(t, "mixed", pods)} {
 			t.Run(p.Name+"/"+mode, func(t *testing.T) {
 				text, cycles := record(t, load, mode, p.Name)
 				got, err := journal.Replay("j", bytes.NewReader(text), policyOf)

@@ -13,8 +13,11 @@ import (
 // seed that fails prints the text that led there: make it a scenario.
 func TestRandom(t *testing.T) {
 	runs := int64(6)
-	if os.Getenv("HEADRACE_LONG") != "" {
+	switch {
+	case os.Getenv("HEADRACE_LONG") != "":
 		runs = 100
+	case testing.Short():
+		runs = 2
 	}
 	for _, p := range policies() {
 		t.Run(p.name, func(t *testing.T) {

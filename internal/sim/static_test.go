@@ -80,12 +80,18 @@ func published(t testing.TB, w trace.Workload, policy string, seed int64) meter.
 	return res
 }
 
+// TestPublishedFiguresAreMet: means over the ten published seeds are those of the paper,
+// for each policy on the trace as it is; on the variants for one policy, and with
+// HEADRACE_LONG=1 for all.
 func TestPublishedFiguresAreMet(t *testing.T) {
 	t.Parallel()
 	for _, variant := range []string{"default", "gpushare100", "multigpu50", "gpuspec33"} {
 		for policy, limit := range map[string]float64{"fgd": 0.01, "bestfit": 0.01, "dotprod": 0.01, "gpu-packing": 0.01, "gpu-clustering": 0.01, "random": 0.5} {
 			t.Run(variant+"/"+policy, func(t *testing.T) {
 				t.Parallel()
+				if variant != "default" && policy != "fgd" && os.Getenv("HEADRACE_LONG") != "1" {
+					t.Skip("takes long: HEADRACE_LONG=1 runs it")
+				}
 				want := expected(t, policy, variant)
 				w := openb(t, variant)
 				sum, count := make(map[int][2]float64), make(map[int]int)
