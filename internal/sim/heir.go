@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -19,10 +18,11 @@ import (
 // answersAfter is how long a controller takes to make a pod.
 const answersAfter = moment.Second
 
-// serve says of a pod of a service that others may come in its place.
-func serve(p *trace.Pod, e *world.PodAdded) {
-	if p.Service {
-		e.Owner, e.Surges = cmp.Or(p.Kind, p.Name), true
+// serve says of a pod of a service that others may come in its place: those that are made
+// for it, and no other that is alike, which has work of its own.
+func (a *actor) serve(index int32, e *world.PodAdded) {
+	if l := &a.lives[index]; l.pod.Service {
+		e.Owner, e.Surges = a.jobs[l.job].name, true
 	}
 }
 
@@ -47,7 +47,7 @@ func (a *actor) comes(h happening) error {
 	a.byName[pod.Name] = index
 	a.extras = append(a.extras, index)
 	e := podAdded(&pod, a.whole)
-	serve(&pod, &e)
+	a.serve(index, &e)
 	e.Job, e.HeirOf = a.jobs[old.job].told(old.pod), old.pod.Name
 	var err error
 	if e.Artifacts, err = a.declare(&pod); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/decision"
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
+	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/core/tidy"
 	"github.com/headrace-dev/headrace/internal/rivals"
 	"github.com/headrace-dev/headrace/internal/world"
@@ -46,6 +47,9 @@ func TestBooksBalanceWhileServicesAreReplaced(t *testing.T) {
 		for i := range w.Pods {
 			if p := &w.Pods[i]; p.Group == "" && p.GPUs > 0 && i%3 > 0 {
 				p.Kind, p.Service, p.Duration = fmt.Sprintf("service-%d", i%4), true, 4*p.Duration
+				if seed%2 == 0 { // alike, so that others of the kind would do as heirs
+					p.Kind, p.GPUs, p.Milli, p.GPUMemory, p.Models, p.CPU, p.Memory = "service", 1, 500, 0, nil, 100, quantity.GiB
+				}
 			}
 		}
 		rules := tidy.Default()

@@ -190,7 +190,7 @@ func (c *clock) arrive(index int32) error {
 		}
 	}
 	added := podAdded(pod, c.whole)
-	serve(pod, &added)
+	c.actor.serve(index, &added)
 	var err error
 	if added.Artifacts, err = c.actor.declare(pod); err != nil {
 		return err
