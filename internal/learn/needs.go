@@ -13,7 +13,9 @@ type Needs struct {
 	// Charge is what shares are charged with of the compute that their kind needs, in
 	// thousandths; 0: what they ask for.
 	Charge quantity.Milli
-	runs   recent[cluster.Symbol, used]
+	// After is how many runs of a kind have to have ended before; 0: three.
+	After int32
+	runs  recent[cluster.Symbol, used]
 }
 
 // used is what one run used of each of its devices: the most memory, and how much
@@ -46,7 +48,7 @@ func (n *Needs) forecast(kind cluster.Symbol) cluster.Need {
 
 // Table returns the forecasts of all kinds.
 func (n *Needs) Table() *cluster.Needs {
-	out := &cluster.Needs{ByKind: make(map[cluster.Symbol]cluster.Need, len(n.runs.last)), Charge: n.Charge}
+	out := &cluster.Needs{ByKind: make(map[cluster.Symbol]cluster.Need, len(n.runs.last)), Charge: n.Charge, After: n.After}
 	for kind := range maps.Keys(n.runs.last) { // order: a map is filled
 		out.ByKind[kind] = n.forecast(kind)
 	}

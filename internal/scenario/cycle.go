@@ -16,7 +16,7 @@ import (
 
 func cycleStatements() []statement {
 	return []statement{
-		{"expect", form{usage: "kind|queue NAME low= likely= high= | need KIND share= gpu-memory=", least: 2, most: 2, fields: []string{"low", "likely", "high", "share", "gpu-memory", "charge", "runs"}}, false, (*interp).expect},
+		{"expect", form{usage: "kind|queue NAME low= likely= high= | need KIND share= gpu-memory=", least: 2, most: 2, fields: []string{"low", "likely", "high", "share", "gpu-memory", "charge", "runs", "after"}}, false, (*interp).expect},
 		{"after", form{usage: "SPAN", least: 1, most: 1}, false, (*interp).after},
 		{"decide", form{usage: "[review] [dry] [hold-outcomes] [tries=N]", flags: []string{"review", "dry", "hold-outcomes"}, fields: []string{"tries"}}, false, (*interp).decide},
 		{"rounds", form{usage: "[MAX]", most: 1}, false, (*interp).rounds},

@@ -80,7 +80,7 @@ func (in *interp) expectNeed(c *call, kind string) error {
 		Runs: int32(r.number("runs", learnedRuns, 1, learnedRuns)), Milli: quantity.MilliGPU(r.number("share", 0, 0, int64(quantity.WholeGPU))),
 		Memory: r.bytes("gpu-memory", 0),
 	}
-	charge := quantity.Milli(r.number("charge", int64(quantity.One), 0, 10*int64(quantity.One)))
+	charge, after := quantity.Milli(r.number("charge", int64(quantity.One), 0, 10*int64(quantity.One))), int32(r.number("after", 0, 0, learnedRuns))
 	if r.err != nil {
 		return r.err
 	}
@@ -91,7 +91,7 @@ func (in *interp) expectNeed(c *call, kind string) error {
 		return err
 	}
 	next := in.believes()
-	table := cluster.Needs{ByKind: make(map[cluster.Symbol]cluster.Need), Charge: charge}
+	table := cluster.Needs{ByKind: make(map[cluster.Symbol]cluster.Need), Charge: charge, After: after}
 	if next.Needs != nil {
 		maps.Copy(table.ByKind, next.Needs.ByKind)
 	}

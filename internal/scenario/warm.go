@@ -105,6 +105,9 @@ func (in *interp) warmly(words []string) error {
 		return nil
 	}
 	rules := warm.Default()
+	if slices.Contains(words, "dense") {
+		rules = warm.Dense()
+	}
 	rules.Beside, rules.First, rules.Ahead = false, false, false
 	second := rules.Second
 	rules.Second = 0
@@ -123,8 +126,9 @@ func (in *interp) warmly(words []string) error {
 			rules.Ahead = true
 		case "spare":
 			rules.Drops = false
+		case "dense":
 		default:
-			return fmt.Errorf("policy %s: field warm: value %q: want off, or some of place, beside, first, ahead, spare with commas", in.policy.Name, word)
+			return fmt.Errorf("policy %s: field warm: value %q: want off, or some of place, beside, first, ahead, spare, dense with commas", in.policy.Name, word)
 		}
 	}
 	in.policy = in.policy.Warming(&rules)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/headrace-dev/headrace/internal/core/engine"
-	"github.com/headrace-dev/headrace/internal/core/quantity"
 	"github.com/headrace-dev/headrace/internal/core/rank"
 	"github.com/headrace-dev/headrace/internal/core/warm"
 )
@@ -39,10 +38,6 @@ func Ingredients() []Ingredient {
 		}},
 	}
 }
-
-// chargeNeed is what a share is charged with of the compute that its kind needs, in
-// thousandths. docs/results.md has what other values give.
-const chargeNeed quantity.Milli = 1000
 
 // label names the policy of a run in results.
 func (c *Config) label() string {

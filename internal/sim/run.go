@@ -11,7 +11,6 @@ import (
 	"github.com/headrace-dev/headrace/internal/core/engine"
 	"github.com/headrace-dev/headrace/internal/core/moment"
 	"github.com/headrace-dev/headrace/internal/core/tidy"
-	"github.com/headrace-dev/headrace/internal/learn"
 	"github.com/headrace-dev/headrace/internal/meter"
 	"github.com/headrace-dev/headrace/internal/rivals"
 	"github.com/headrace-dev/headrace/internal/sim/trace"
@@ -83,6 +82,7 @@ func Policies() []PolicyInfo {
 		{Youngest, "our own, where the lowest priority and then the youngest gives way, whatever it loses"},
 		{ReserveHead, "our own, with room reserved for the first of each queue"},
 		{ReserveAll, "our own, with room reserved for all who wait"},
+		{Dense, "our own, with as few cards in use as will do: shares are charged less than they need, and pods wait for a card in use rather than start at once on another"},
 	}
 	for _, r := range rivals.All() {
 		out = append(out, PolicyInfo{r.Name, r.About})
@@ -186,7 +186,7 @@ func (r *run) choosePolicy(side rivals.Side) error {
 	decider, whole, err := Policy(r.Policy, side)
 	r.decider, r.whole, r.knows = decider, whole, r.Declared || knowsDurations(r.Policy)
 	if isOurs(r.Policy) {
-		r.learner = &learner{needs: learn.Needs{Charge: chargeNeed}}
+		r.learner = &learner{needs: needsOf(r.Policy)}
 	}
 	if err != nil {
 		return err

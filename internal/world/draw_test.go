@@ -321,7 +321,7 @@ func (c *town) learn() {
 		b.Demand, b.Worth = c.demand.Table(), learn.Worth(v, &c.demand)
 	}
 	if c.from.below(2) == 0 {
-		b.Needs = &cluster.Needs{ByKind: make(map[cluster.Symbol]cluster.Need), Charge: quantity.Milli(500 * c.from.below(3))}
+		b.Needs = &cluster.Needs{ByKind: make(map[cluster.Symbol]cluster.Need), Charge: quantity.Milli(500 * c.from.below(3)), After: int32(c.from.below(3))}
 		for _, kind := range []string{"a", "b"} {
 			b.Needs.ByKind[c.w.Symbol(kind)] = cluster.Need{
 				Runs: int32(1 + c.from.below(6)), Milli: quantity.MilliGPU(50 * c.from.below(20)), Memory: quantity.Bytes(c.from.below(30)) * quantity.GiB,

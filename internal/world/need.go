@@ -14,9 +14,6 @@ import (
 // asked for remains what it may take while the card has it.
 
 const (
-	// runsKnown is how many runs of a kind have to have ended before its shares are
-	// charged by need.
-	runsKnown = 3
 	// needStep rounds up what is charged of compute, so that shares stay few sizes.
 	needStep = 10
 	// needSpare is added to the memory that runs were seen to use, in thousandths: a
@@ -32,7 +29,7 @@ func (w *World) sized(asked cluster.ShapeID, spec *cluster.PodSpec) cluster.Shap
 	}
 	s := w.ledger.Shape(asked)
 	need := b.Needs.Of(s.Kind)
-	if !divisible(s) || need.Milli == 0 || need.Runs < runsKnown {
+	if !divisible(s) || need.Milli == 0 || !b.Needs.Known(need) {
 		return asked
 	}
 	r := &s.Devices[0]

@@ -19,6 +19,7 @@ import (
 // before pods need them.
 type caching struct {
 	place       bool
+	dense       bool
 	share       float64
 	rate        string
 	prefetch    bool
@@ -32,6 +33,7 @@ const mostShare = 0.85
 
 func (c *caching) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.place, "place-by-caches", true, "place pods where their images are, where that shortens their start by more than it costs")
+	f.BoolVar(&c.dense, "dense", false, "keep as few cards in use as will do: pods go to a card in use rather than to one where they start at once, and with --prefetch-first large ones, too, wait for their images")
 	f.Float64Var(&c.share, "image-cache-share", float64(kube.DefaultImageShare)/1000, fmt.Sprintf("how much of its ephemeral storage a node keeps for images, as it tells their sizes, where its annotation %s does not say it; at most %v", facts.ImageCache, mostShare))
 	f.StringVar(&c.rate, "image-rate", "125M", "how many bytes of an image a node pulls and unpacks per second, as it tells their sizes")
 	f.BoolVar(&c.prefetch, "prefetch", false, "fetch images to nodes before pods need them, by pods in the Lease's namespace that mount them")
@@ -49,6 +51,8 @@ func (c *caching) config(out *kube.Config) error {
 		return fmt.Errorf("--image-cache-share %v: must be above 0 and at most %v", c.share, mostShare)
 	case err != nil || rate.CmpInt64(1) < 0:
 		return fmt.Errorf("--image-rate %q: must be a quantity above 0, as 125M", c.rate)
+	case c.dense && !c.place:
+		return errors.New("--dense: not with --place-by-caches=false, by which pods go to cards in use anyway")
 	case c.prefetch && !c.place:
 		return errors.New("--prefetch: not with --place-by-caches=false, by which nobody would go where something was fetched")
 	case c.prefetch && facts.ImageName(c.pause) == "":
@@ -60,7 +64,7 @@ func (c *caching) config(out *kube.Config) error {
 	case len(c.pullSecrets) > 0 && !c.prefetch:
 		return fmt.Errorf("--prefetch-pull-secret %s: without --prefetch nothing is fetched", c.pullSecrets[0])
 	}
-	out.Caching = kube.Caching{Off: !c.place, Share: quantity.Milli(c.share * 1000), Rate: quantity.Bytes(facts.Units(&rate))}
+	out.Caching = kube.Caching{Off: !c.place, Dense: c.dense, Share: quantity.Milli(c.share * 1000), Rate: quantity.Bytes(facts.Units(&rate))}
 	if out.Caching.Share == 0 {
 		out.Caching.Share = 1
 	}

@@ -21,6 +21,9 @@ import (
 type Caching struct {
 	// Off has pods placed as if nobody knew.
 	Off bool
+	// Dense has pods go to cards that are in use rather than to those where they start
+	// at once.
+	Dense bool
 	// Share is how much of its ephemeral storage a node keeps for images, in thousandths,
 	// where it does not say so itself. 0: DefaultImageShare.
 	Share quantity.Milli
@@ -57,6 +60,9 @@ func (c *Config) warms(p *engine.Policy) *engine.Policy {
 		return p.Warming(&warm.Rules{})
 	}
 	rules := *p.Warms
+	if c.Caching.Dense {
+		rules = warm.Dense()
+	}
 	rules.Drops, rules.Ahead = false, c.Prefetch != nil
 	rules.First = c.Prefetch != nil && c.Prefetch.First
 	rules.Beside = rules.First // what is fetched for pods that wait

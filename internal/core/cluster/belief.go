@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -109,7 +110,13 @@ type Needs struct {
 	// Charge is how much of the compute that runs of its kind need a share is charged
 	// with, in thousandths; 0: what it asks for, and as much memory.
 	Charge quantity.Milli `json:",omitempty"`
+	// After is how many runs of a kind have to have ended before its shares are charged so;
+	// 0: three.
+	After int32 `json:",omitempty"`
 }
+
+// Known says whether a forecast rests on enough runs for shares to be charged by it.
+func (n *Needs) Known(need Need) bool { return need.Runs >= cmp.Or(n.After, 3) }
 
 // Of returns the forecast for a kind; zero where nothing is known.
 func (n *Needs) Of(kind Symbol) Need {

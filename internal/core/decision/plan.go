@@ -324,7 +324,7 @@ func NewPlan(cycle Cycle, t *cluster.Txn, explain func(cluster.PodID) Explanatio
 	lent := plan.resize(cycle, t, changes, leaving, explain)
 	for i := range binds {
 		d := &binds[i]
-		if room := lent[d.Place.Node]; len(room) > 0 {
+		if room := lent[d.Place.Node]; len(room) > 0 && d.Inherits == 0 {
 			d.After = append(slices.Clip(d.After), room...)
 		}
 	}

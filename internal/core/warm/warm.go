@@ -61,3 +61,11 @@ func Default() Rules {
 		Kinds: 32, Nodes: 32,
 	}
 }
+
+// Dense returns rules by which pods go to cards that are in use rather than to those where
+// they start at once, and large ones, too, wait without a GPU for what they lack.
+func Dense() Rules {
+	rules := Default()
+	rules.Second, rules.Small = 10_000, 1
+	return rules
+}
