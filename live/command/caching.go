@@ -33,11 +33,11 @@ const mostShare = 0.85
 
 func (c *caching) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.place, "place-by-caches", true, "place pods where their images are, where that shortens their start by more than it costs")
-	f.BoolVar(&c.dense, "dense", false, "keep as few cards in use as will do: pods go to a card in use rather than to one where they start at once, and with --prefetch-first large ones, too, wait for their images")
+	f.BoolVar(&c.dense, "dense", false, "keep as few cards in use as will do: pods go to a card in use rather than to one where they start at once")
 	f.Float64Var(&c.share, "image-cache-share", float64(kube.DefaultImageShare)/1000, fmt.Sprintf("how much of its ephemeral storage a node keeps for images, as it tells their sizes, where its annotation %s does not say it; at most %v", facts.ImageCache, mostShare))
 	f.StringVar(&c.rate, "image-rate", "125M", "how many bytes of an image a node pulls and unpacks per second, as it tells their sizes")
 	f.BoolVar(&c.prefetch, "prefetch", false, "fetch images to nodes before pods need them, by pods in the Lease's namespace that mount them")
-	f.BoolVar(&c.first, "prefetch-first", false, "with --prefetch, have a pod wait without a place while the images that it lacks are fetched to the node that it would go to, so that no GPU is idle for it meanwhile; for at most ten minutes, and not members of groups, nor pods of which a node holds two at most")
+	f.BoolVar(&c.first, "prefetch-first", false, "with --prefetch, have a pod wait without a place while the images that it lacks are fetched to the node that it would go to, so that no GPU is idle for it meanwhile; for at most ten minutes, and not members of groups")
 	f.StringVar(&c.pause, "prefetch-pause-image", kube.DefaultPause, "the image that such a pod runs")
 	f.StringArrayVar(&c.pullSecrets, "prefetch-pull-secret", nil, "a secret of the Lease's namespace to fetch images with; without any, images that pods bring secrets for are not fetched; may be given several times")
 }

@@ -28,18 +28,17 @@ type errand struct {
 }
 
 // mayWait says whether a pod is one of those that wait for what is fetched. One that is
-// placed with its group goes at once, and so does one of which a node holds few: it may not
-// find the room again.
-func (r *round) mayWait(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) bool {
+// placed with its group goes at once, since it keeps the others from working.
+func (r *round) mayWait(pod cluster.PodID) bool {
 	rules, p := r.policy.Warms, r.txn.View().Pod(pod)
 	return rules != nil && rules.First && rules.Beside && len(p.Spec.Artifacts) > 0 && p.Spec.Group == cluster.None &&
-		r.cycle.Now.Since(p.Arrived) < rules.Patience && fit.Capacity(r.txn.View(), shape, node, cluster.None) >= rules.Small
+		r.cycle.Now.Since(p.Arrived) < rules.Patience
 }
 
 // putOff says whether a pod waits until what it lacks on a node has been fetched: at the end
 // of the cycle fetchFirst sees to that.
 func (r *round) putOff(pod cluster.PodID, shape cluster.ShapeID, node cluster.NodeID) bool {
-	if !r.mayWait(pod, shape, node) {
+	if !r.mayWait(pod) {
 		return false
 	}
 	e := errand{pod, shape, node}

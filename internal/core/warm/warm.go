@@ -29,10 +29,8 @@ type Rules struct {
 	Beside bool
 	// First says, with Beside, that pods wait without a place while what they lack is
 	// fetched to the node that they would go to, so that no GPU is idle for them meanwhile:
-	// pods of which an empty node holds at least so many as Small, until they have waited
-	// for as long as Patience since they came.
+	// until they have waited for as long as Patience since they came.
 	First    bool
-	Small    int32
 	Patience moment.Span
 	// Ahead says that copies are fetched before anything needs them.
 	Ahead bool
@@ -56,16 +54,16 @@ type Rules struct {
 // Default returns the rules of our policy.
 func Default() Rules {
 	return Rules{
-		Second: 100_000, Beside: true, First: true, Small: 3, Patience: 10 * moment.Minute, Ahead: true, Drops: true,
+		Second: 100_000, Beside: true, First: true, Patience: 10 * moment.Minute, Ahead: true, Drops: true,
 		Reach: 800, Margin: 500, Least: 10 * moment.Second,
 		Kinds: 32, Nodes: 32,
 	}
 }
 
 // Dense returns rules by which pods go to cards that are in use rather than to those where
-// they start at once, and large ones, too, wait without a GPU for what they lack.
+// they start at once.
 func Dense() Rules {
 	rules := Default()
-	rules.Second, rules.Small = 10_000, 1
+	rules.Second = 10_000
 	return rules
 }
