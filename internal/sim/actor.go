@@ -32,8 +32,9 @@ type actor struct {
 	memoryFailures   int     // starts that found no memory
 	// extras are the pods that have a place beside those of their jobs: heirs that have not
 	// taken over yet, and those who go for one that has. heirs counts them.
-	extras []int32
-	heirs  int
+	extras  []int32
+	heirs   int
+	nextTry moment.Instant // for which planNextTry has planned a cycle
 }
 
 // life is one pod from arrival to end.
@@ -288,9 +289,11 @@ func (a *actor) left(h happening) error {
 	return err
 }
 
-// planNextTry plans a cycle for when the next that backs off has its turn again.
+// planNextTry plans a cycle for when the next that backs off has its turn again, if none
+// is planned for then.
 func (a *actor) planNextTry() {
-	if at, backsOff := a.world.View().NextTry(a.now); backsOff {
+	if at, backsOff := a.world.View().NextTry(a.now); backsOff && at != a.nextTry {
+		a.nextTry = at
 		a.agenda.add(at, decides, 0, 0)
 	}
 }

@@ -265,6 +265,7 @@ func (c *clock) think(kind decision.CycleKind) error {
 	if len(plan.Waiting) > 0 && (!c.idle || c.unmoved) {
 		c.planReview()
 	}
+	c.actor.planNextTry()
 	if c.seer != nil {
 		c.seer.greet()
 	}
