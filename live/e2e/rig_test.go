@@ -25,6 +25,8 @@ const (
 	// patience is how long a test waits for what should take a second or two.
 	patience = time.Minute
 	poll     = 50 * time.Millisecond
+	beat     = 250 * time.Millisecond // of schedulers, so that tests wait less
+	review   = 2 * time.Second
 	// writers create and delete at the same time.
 	writers = 16
 )
@@ -138,6 +140,7 @@ func (r *rig) scheduleAs(config kube.Config) (*kube.Scheduler, func()) {
 		level = slog.LevelWarn
 	}
 	config.Dynamic = objects
+	config.Beat, config.Review = beat, review
 	config.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	if config.Check == nil {
 		config.Check = upstream.Check

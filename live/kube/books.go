@@ -25,14 +25,16 @@ type books struct {
 	log    *slog.Logger
 	record *recording // nil: nothing is recorded
 
-	now    time.Time
-	cycle  uint64
-	serial uint64 // of the last bind
-	pods   map[string]*pod
-	nodes  map[string]*node
-	at     map[string]map[string]*pod   // bound pods by the node they name, known or not
-	again  moment.Instant               // when the next pod that backs off has its turn
-	places map[string]world.DomainAdded // domains the world knows
+	now time.Time
+	// tellAfter is how long a pod waits before it is told why.
+	tellAfter time.Duration
+	cycle     uint64
+	serial    uint64 // of the last bind
+	pods      map[string]*pod
+	nodes     map[string]*node
+	at        map[string]map[string]*pod   // bound pods by the node they name, known or not
+	again     moment.Instant               // when the next pod that backs off has its turn
+	places    map[string]world.DomainAdded // domains the world knows
 	// namespaces holds the labels of those that are known.
 	namespaces map[string]map[string]string
 	groups     map[string]*group
@@ -111,8 +113,9 @@ type why struct {
 
 func newBooks(policy *engine.Policy, log *slog.Logger) *books {
 	return &books{
-		learner: learner{foretold: foretold{visions: make(map[string]*vision)}},
-		caches:  newCaches(Caching{}), fetching: newFetching(nil, "", ""),
+		tellAfter: DefaultBeat,
+		learner:   learner{foretold: foretold{visions: make(map[string]*vision)}},
+		caches:    newCaches(Caching{}), fetching: newFetching(nil, "", ""),
 		world: world.New(), turns: []*turn{{Profile: Profile{Policy: policy}}}, log: log,
 		pods: make(map[string]*pod), nodes: make(map[string]*node), at: make(map[string]map[string]*pod),
 		again: moment.Never, places: make(map[string]world.DomainAdded),

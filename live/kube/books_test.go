@@ -395,7 +395,7 @@ func TestRemarks(t *testing.T) {
 	if got := w.books.remarks(); len(got) != 0 {
 		t.Errorf("at once: %v, want nothing", got)
 	}
-	w.pass(tellAfter)
+	w.pass(DefaultBeat)
 	got := w.books.remarks()
 	if len(got) != 1 || got[0].Reason != corev1.PodReasonUnschedulable || !strings.Contains(got[0].Message, "needs 5 devices on one node, the largest node has 4") {
 		t.Errorf("after a moment: %+v, want that 5 devices are needed and 4 are there", got)

@@ -66,7 +66,7 @@ func TestVeto(t *testing.T) {
 			if again := w.refuse(); again != "" {
 				t.Fatalf("tried again on %s", again)
 			}
-			w.pass(tellAfter)
+			w.pass(DefaultBeat)
 			if got := w.books.remarks(); len(got) != 1 || !strings.Contains(got[0].Message, "rule the nodes out") {
 				t.Errorf("remarks %+v, want that the nodes are ruled out", got)
 			}
@@ -123,7 +123,7 @@ func TestVolumesBar(t *testing.T) {
 	if len(w.flying) != 1 || w.flying[0].Key != "ns/q" {
 		t.Fatalf("binds %+v, want that of q alone", w.flying)
 	}
-	w.pass(tellAfter)
+	w.pass(DefaultBeat)
 	if got := w.books.remarks(); len(got) != 1 || !strings.Contains(got[0].Message, "volume v of a kind that ties the pod to some nodes, which Headrace does not place yet") {
 		t.Errorf("before anybody looks: remarks %+v", got)
 	}

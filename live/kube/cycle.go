@@ -19,9 +19,6 @@ import (
 )
 
 const (
-	// tellAfter is how long a pod waits before it is told why, so that one that is
-	// placed at once costs a single write.
-	tellAfter = time.Second
 	// tellAgain is how long a reason stands when only its numbers changed.
 	tellAgain = 30 * time.Second
 	// tellRefused is how many refusals of a bind a pod is told of; fewer pass by
@@ -291,7 +288,7 @@ func (b *books) remarks() []Remark {
 	for key, p := range b.pods { // order: sorted below
 		said, _ := b.said(p)
 		another := said.kind != p.told.kind || b.now.Sub(p.toldAt) >= tellAgain
-		if said.sentence != "" && said.sentence != p.told.sentence && another && b.now.Sub(p.first) >= tellAfter {
+		if said.sentence != "" && said.sentence != p.told.sentence && another && b.now.Sub(p.first) >= b.tellAfter {
 			due = append(due, key)
 		}
 	}

@@ -276,7 +276,7 @@ func TestBudgetKeepsPods(t *testing.T) {
 	if len(e.leaving) != 0 {
 		t.Fatalf("evictions %+v, want none", e.leaving)
 	}
-	e.pass(tellAfter)
+	e.pass(DefaultBeat)
 	if got := e.books.remarks(); len(got) != 1 || !strings.Contains(got[0].Message, "budgets and protection keep them") {
 		t.Errorf("remarks %+v, want that budgets keep the others", got)
 	}

@@ -221,7 +221,7 @@ func (b *books) groupRemarks() []Remark {
 	var out []Remark
 	for _, key := range slices.Sorted(maps.Keys(b.groups)) {
 		g := b.groups[key]
-		if len(out) == tellMost || g.done || b.now.Sub(g.first) < tellAfter {
+		if len(out) == tellMost || g.done || b.now.Sub(g.first) < b.tellAfter {
 			continue
 		}
 		said, reason := b.groupSaid(g, musters)

@@ -161,7 +161,7 @@ func TestGroupWithTopologyWaits(t *testing.T) {
 	w.writePod(p)
 	w.tellAll()
 	w.decide()
-	w.pass(tellAfter)
+	w.pass(DefaultBeat)
 	want := "asks for a group with a topology by the label rack (kubernetes.io/hostname, topology.headrace.dev/rack, topology.kubernetes.io/rack, topology.kubernetes.io/zone, topology.kubernetes.io/region are known), which Headrace does not place yet"
 	if said, reason := w.books.said(w.books.pods["ns/p"]); len(w.flying) > 0 || said.sentence != want || reason != "SchedulerError" {
 		t.Errorf("%d binds, the pod says %s: %q", len(w.flying), reason, said.sentence)

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,17 +26,13 @@ import (
 const (
 	// batchWindow is how long arrivals are collected before a cycle.
 	batchWindow = 10 * time.Millisecond
-	// review is the rhythm in which everything is looked at again.
-	review = 10 * time.Second
-	// beat is how often reasons are written and figures are taken.
-	beat = time.Second
 	// bindWorkers carry out binds: kube-apiserver gains nothing from more.
 	bindWorkers = 32
 	// longBindWorkers wait for volumes, each for minutes maybe.
 	longBindWorkers = 64
-	// stirTwice is at how many beats volumes are looked at after something about
-	// them changed: at the first one, the checker may not have heard of it.
-	stirTwice = 2
+	// stirFor is for how long volumes are looked at, beat by beat, after something about
+	// them changed: at once, the checker may not have heard of it.
+	stirFor = 3 * time.Second
 	// remarkWorkers write reasons, which are not urgent.
 	remarkWorkers = 4
 	// drainMost bounds how long binds in flight may take to end when it is told to
@@ -98,6 +95,12 @@ type Config struct {
 	Check func(context.Context, Around) (Checker, error)
 	// Events says which events are written; see EventMode.
 	Events EventMode
+	// Beat is how often reasons are written and figures are taken, and how long a pod
+	// waits before it is told why, so that one that is placed at once costs a single
+	// write. 0: DefaultBeat.
+	Beat time.Duration
+	// Review is how often everything is looked at again. 0: DefaultReview.
+	Review time.Duration
 	// Namespace is where the scheduler says of itself where it can be reached, and
 	// what events about itself belong to. Empty: DefaultNamespace.
 	Namespace string
@@ -110,6 +113,10 @@ type Config struct {
 const (
 	DefaultName                     = "headrace"
 	DefaultGPU  corev1.ResourceName = "nvidia.com/gpu"
+	// DefaultBeat is often enough for those who read, and seldom enough for the API server.
+	DefaultBeat = time.Second
+	// DefaultReview costs next to nothing where nothing has changed.
+	DefaultReview = 10 * time.Second
 	// DefaultNamespace is that of the lease, too.
 	DefaultNamespace = "kube-system"
 )
@@ -125,6 +132,9 @@ func (c *Config) Title() string {
 	}
 	return c.Name
 }
+
+func (c *Config) beat() time.Duration   { return cmp.Or(c.Beat, DefaultBeat) }
+func (c *Config) review() time.Duration { return cmp.Or(c.Review, DefaultReview) }
 
 // Scheduler watches a cluster and binds its pods.
 type Scheduler struct {
@@ -269,6 +279,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	watched := make(chan error, 1)
 	workers.Go(func() { watched <- s.watch(ctx, all) }) // ends with ctx
 	o := owner{Scheduler: s, books: newBooks(s.config.Policy, s.config.Log), checker: checker, heard: newVersions()}
+	o.books.tellAfter = s.config.beat()
 	if s.config.Record != "" {
 		if o.books.record, err = record(s.config.Record, s.config.RecordLimit, s.config.Policy); err != nil {
 			cancel()
@@ -338,8 +349,8 @@ type owner struct {
 	dueEvictions []Eviction
 	dueOrders    []FetchOrder
 	dueSteps     []SurgeTask
-	// stirred counts the beats at which volumes are still to be looked at again.
-	stirred    int
+	// stirred is until when volumes are looked at again.
+	stirred    time.Time
 	decisions  uint64
 	refused    uint64
 	lastReview time.Time
@@ -359,7 +370,7 @@ func due[T any](to chan<- T, line []T) (out chan<- T, next T) {
 
 // run reads what comes in and thinks when it is time to.
 func (o *owner) run(ctx context.Context, watched <-chan error) error {
-	beats := time.NewTicker(beat)
+	beats := time.NewTicker(o.config.beat())
 	defer beats.Stop()
 	o.lastRemarks = time.Now()
 	var window <-chan time.Time // runs while arrivals are collected
@@ -402,7 +413,7 @@ func (o *owner) run(ctx context.Context, watched <-chan error) error {
 		case longBinds <- nextLongBind:
 			o.dueLongBinds = o.dueLongBinds[1:]
 		case <-o.stirs:
-			o.stirred = stirTwice
+			o.stirred = time.Now().Add(stirFor)
 		case remarks <- nextRemark:
 			o.dueRemarks = o.dueRemarks[1:]
 		case m := <-o.inbox:
@@ -499,7 +510,7 @@ func (o *owner) think(kind decision.CycleKind) {
 	o.config.Metrics.cycle(kind, time.Since(started))
 }
 
-// beat does what is done once a second.
+// beat does what is done every now and then.
 func (o *owner) beat() {
 	now := time.Now()
 	o.beaten.Store(int64(now.Sub(o.born)))
@@ -516,19 +527,18 @@ func (o *owner) beat() {
 	o.books.followSurges()
 	o.dueSteps = append(o.dueSteps, o.books.takeSteps()...)
 	o.offerHeirs(o.books)
-	if o.stirred > 0 {
-		o.stirred--
+	if now.Before(o.stirred) {
 		o.books.volumesStirred()
 	}
 	o.books.beginEpoch()
 	o.fetchesBeat()
-	if now.Sub(o.lastReview) >= review {
+	if now.Sub(o.lastReview) >= o.config.review() {
 		o.books.retireQueues()
 		o.review(now)
 	}
 	o.kept.beat(now, o.books)
 	// Binds come before words about them, though not for ever.
-	if len(o.dueRemarks) == 0 && (len(o.dueBinds) == 0 || now.Sub(o.lastRemarks) >= review) {
+	if len(o.dueRemarks) == 0 && (len(o.dueBinds) == 0 || now.Sub(o.lastRemarks) >= o.config.review()) {
 		o.lastRemarks = now
 		o.dueRemarks = append(o.books.remarks(), o.books.groupRemarks()...)
 	}
