@@ -20,6 +20,8 @@ type bonds struct {
 	read  int    // how far into dirty
 	epoch uint64 // of dirty
 	used  uint64 // clock of the last use
+	// asIf are nodes that were followed while something was tried out there.
+	asIf []cluster.NodeID
 }
 
 // tiesKept bounds how many bonds a memo keeps: each has a row per node.
@@ -40,12 +42,24 @@ func (m *Memo) tied(v *cluster.View, of tie) *fit.Bonds {
 	case b.epoch != m.epoch:
 		b.FollowAll(v)
 	default:
+		for _, node := range b.asIf { // what was only tried out may be over
+			b.Follow(v, node)
+		}
 		for _, node := range m.dirty[b.read:] {
 			b.Follow(v, node)
 		}
 	}
-	b.read, b.epoch, b.used = len(m.dirty), m.epoch, m.clock
+	b.read, b.epoch, b.used, b.asIf = len(m.dirty), m.epoch, m.clock, b.asIf[:0]
 	return b.Bonds
+}
+
+// tiedAsIf is tied where evictions from a node are only tried out: those are not on the
+// memo's list of changes.
+func (m *Memo) tiedAsIf(v *cluster.View, of tie, node cluster.NodeID) *fit.Bonds {
+	b := m.tied(v, of)
+	b.Follow(v, node)
+	m.bonds[of].asIf = append(m.bonds[of].asIf, node)
+	return b
 }
 
 // dropBonds makes room for one more.
@@ -223,8 +237,5 @@ func (r *round) check(of tie, node cluster.NodeID) decision.Reason {
 	if of.kin == 0 {
 		return own
 	}
-	// Evictions that are only tried out are not on the memo's list of changes.
-	b := r.memo.tied(v, of)
-	b.Follow(v, node)
-	return b.Beside(v, node, own)
+	return r.memo.tiedAsIf(v, of, node).Beside(v, node, own)
 }
