@@ -68,6 +68,10 @@ func (w *work) told(p *trace.Pod) string {
 // takeOver gives the work of a pod that is told to go to its heir, which runs.
 func (a *actor) takeOver(index, heir int32) {
 	old, next := &a.lives[index], &a.lives[heir]
+	if old.extra { // an heir itself, which has no work yet
+		old.state, next.heirOf = leaving, old.heirOf
+		return
+	}
 	w := &a.jobs[old.job]
 	a.advance(w)
 	w.lives[slices.Index(w.lives, index)] = heir

@@ -42,7 +42,7 @@ func (s *succession) Event(_ moment.Instant, e world.Event) {
 // same seed gives the same run.
 func TestBooksBalanceWhileServicesAreReplaced(t *testing.T) {
 	var sum succession
-	for seed := range seeds(15, 300) {
+	for seed := range seeds(25, 300) {
 		w := randomWorkload(seed)
 		for i := range w.Pods {
 			if p := &w.Pods[i]; p.Group == "" && p.GPUs > 0 && i%3 > 0 {
