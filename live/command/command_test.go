@@ -45,6 +45,7 @@ func TestUsage(t *testing.T) {
 		"--image-rate fast":                   `--image-rate "fast": must be a quantity above 0`,
 		"--image-rate 0":                      `--image-rate "0": must be a quantity above 0`,
 		"--prefetch --place-by-caches=false":  `--prefetch: not with --place-by-caches=false`,
+		"--dense --place-by-caches=false":     `--dense: not with --place-by-caches=false`,
 		"--prefetch --prefetch-pause-image X": `--prefetch-pause-image "X": must be the reference of an image`,
 		"--prefetch --prefetch-pull-secret A": `--prefetch-pull-secret "A": must be the name of a secret`,
 		"--prefetch-first":                    `--prefetch-first: without --prefetch nothing is fetched`,

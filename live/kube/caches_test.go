@@ -97,6 +97,30 @@ func TestPodsGoWhereTheirImageIs(t *testing.T) {
 	w.balanced("settling")
 }
 
+// Where as few cards as will do are to be in use, a pod goes to a node in use rather than to
+// an idle one that has its image.
+func TestDenseFillsNodesInUse(t *testing.T) {
+	for _, dense := range []bool{false, true} {
+		w := warmTruth(t, nil)
+		w.books.turns[0].Policy = New(Config{Caching: Caching{Dense: dense}}).config.Policy
+		w.putNode("used", 8, 8, "", true)
+		w.tellAll()
+		w.createPod("other", DefaultName, 1, 6)
+		w.settleAll()
+		w.putNode("idle", 8, 8, "", true)
+		w.createKind("first", "k", "img")
+		w.tellAll()
+		w.stock("idle", "docker.io/library/img:latest=2")
+		w.settleAll()
+		want := map[bool]string{false: "idle", true: "used"}[dense]
+		w.createKind("p", "k", "img")
+		w.settleAll()
+		if got := w.pods["ns/p"].Spec.NodeName; got != want {
+			t.Errorf("dense %v: bound to %s, want %s", dense, got, want)
+		}
+	}
+}
+
 // What else is on a node takes from its room; what becomes needed counts as there.
 func TestRoomForImages(t *testing.T) {
 	w := warmTruth(t, nil)

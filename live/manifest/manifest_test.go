@@ -90,7 +90,7 @@ func TestArgumentsAreKnown(t *testing.T) {
 		{"profiles", map[string]any{"scheduler": map[string]any{"profiles": []any{
 			map[string]any{"name": "a", "policy": "headrace"}, map[string]any{"name": "b", "policy": "fgd"},
 		}}}, "profile=[a=headrace,b=fgd]"},
-		{"moves", map[string]any{"scheduler": map[string]any{"tidy": "waiting", "surge": true}}, "tidy=waiting surge=true"},
+		{"moves", map[string]any{"scheduler": map[string]any{"tidy": "waiting", "surge": true, "dense": true}}, "tidy=waiting surge=true dense=true"},
 		{"times", map[string]any{"scheduler": map[string]any{
 			"startTimes": true, "reserve": "head", "slaClasses": map[string]any{"nightly": map[string]any{"total": "12h", "perRun": 1.5, "fromPriority": -5, "lends": "no"}},
 		}}, `start-times=true reserve=head sla-class=["nightly:from-priority=-5,lends=no,per-run=1.5,total=12h"]`},
