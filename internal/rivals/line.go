@@ -216,8 +216,12 @@ func (l *line) complete(waiting []cluster.PodID) bool {
 	return group.Known && group.Placed+int32(len(waiting)) >= group.Minimum
 }
 
-// rankOf is the rank of a job of one pod.
+// rankOf is the rank of a job of one pod. Where nobody is evicted, a job that has lost some
+// of its pods gets them back before anybody else's turn: who waits for it would for ever.
 func (l *line) rankOf(p *cluster.Pod) int64 {
+	if g := p.Spec.Group; !l.preempts && g != cluster.None && l.txn.View().Group(g).Broken() {
+		return math.MinInt64
+	}
 	if l.rank == nil {
 		return 0
 	}
