@@ -80,11 +80,10 @@ func (r *round) seated(pod cluster.PodID) bool {
 
 // unseated is those of the pods that have got no place yet.
 func (r *round) unseated(pods []cluster.PodID) []cluster.PodID {
-	first := slices.IndexFunc(pods, r.seated)
-	if first < 0 {
+	if !slices.ContainsFunc(pods, r.seated) {
 		return pods
 	}
-	return append(slices.Clone(pods[:first]), slices.DeleteFunc(slices.Clone(pods[first:]), r.seated)...)
+	return slices.DeleteFunc(slices.Clone(pods), r.seated)
 }
 
 // mend places what broken groups lack, before anybody else's turn: first of those

@@ -17,11 +17,10 @@ type tie struct {
 // bonds are kept in the memo like scores: they follow the nodes that changed.
 type bonds struct {
 	*fit.Bonds
-	read  int    // how far into dirty
-	epoch uint64 // of dirty
-	used  uint64 // clock of the last use
-	// asIf are nodes that were followed while something was tried out there.
-	asIf []cluster.NodeID
+	read  int            // how far into dirty
+	epoch uint64         // of dirty
+	used  uint64         // clock of the last use
+	asIf  cluster.NodeID // was followed last while something was tried out there; None: no node
 }
 
 // tiesKept bounds how many bonds a memo keeps: each has a row per node.
@@ -42,14 +41,14 @@ func (m *Memo) tied(v *cluster.View, of tie) *fit.Bonds {
 	case b.epoch != m.epoch:
 		b.FollowAll(v)
 	default:
-		for _, node := range b.asIf { // what was only tried out may be over
-			b.Follow(v, node)
+		if b.asIf != cluster.None { // what was only tried out may be over
+			b.Follow(v, b.asIf)
 		}
 		for _, node := range m.dirty[b.read:] {
 			b.Follow(v, node)
 		}
 	}
-	b.read, b.epoch, b.used, b.asIf = len(m.dirty), m.epoch, m.clock, b.asIf[:0]
+	b.read, b.epoch, b.used, b.asIf = len(m.dirty), m.epoch, m.clock, cluster.None
 	return b.Bonds
 }
 
@@ -58,7 +57,7 @@ func (m *Memo) tied(v *cluster.View, of tie) *fit.Bonds {
 func (m *Memo) tiedAsIf(v *cluster.View, of tie, node cluster.NodeID) *fit.Bonds {
 	b := m.tied(v, of)
 	b.Follow(v, node)
-	m.bonds[of].asIf = append(m.bonds[of].asIf, node)
+	m.bonds[of].asIf = node
 	return b
 }
 
