@@ -57,9 +57,10 @@ func (w *World) targetOf(id cluster.PodID) *cluster.Target {
 	return nil
 }
 
-// arrives gives a pod that has left the room that was kept for it.
+// arrives gives a pod that has left the room that was kept for it, unless somebody was found
+// there meanwhile.
 func (w *World) arrives(id cluster.PodID, t *cluster.Target) {
-	if t == nil {
+	if t == nil || !w.ledger.Holds(&t.Place) {
 		return
 	}
 	w.ledger.Reserve(id, t.Place)
