@@ -44,7 +44,7 @@ func (r *round) makeWay() {
 	if r.ways == nil { // sizes ask it, too
 		r.ways = yield.New(r.txn, r.cycle, *r.policy.Yields, r.standing)
 	}
-	s := newSweep(r, line)
+	s, mark := newSweep(r, line), r.txn.Mark()
 	// While nothing is freed, those to whom nobody may give way are passed over.
 	bars := bars{round: r}
 	hopes := bars.open(line)
@@ -88,6 +88,9 @@ func (r *round) makeWay() {
 		kept = append(kept, w)
 	}
 	r.waiting = kept
+	if !s.freed && len(r.txn.TouchedSince(mark)) > 0 {
+		r.placeTied() // a group started by itself: others may be kept from every node no more
+	}
 }
 
 // orphaned says whether the group of a pod stood, and has given way in this cycle.
